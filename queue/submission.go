@@ -1,0 +1,98 @@
+package queue
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	maxDelay      = 10 * 365 * 24 * time.Hour
+	maxMaxRetries = 1000
+	maxTimeout    = 7 * 24 * time.Hour
+)
+
+// Validate reports the first rule that the submission breaks, as an
+// *InvalidError. It fills no defaults.
+func (s *Submission) Validate() error {
+	if s.ID != "" {
+		if err := CheckTaskID(s.ID); err != nil {
+			return err
+		}
+	}
+	if err := CheckType(s.Type); err != nil {
+		return err
+	}
+	if _, err := ParsePriority(string(s.Priority)); err != nil {
+		return err
+	}
+	if s.Queue != "" {
+		if err := CheckQueue(s.Queue); err != nil {
+			return err
+		}
+	}
+	if err := checkPayload(s.Payload); err != nil {
+		return err
+	}
+	if s.MaxRetries != nil && (*s.MaxRetries < 0 || *s.MaxRetries > maxMaxRetries) {
+		return &InvalidError{Field: "max_retries", Rule: fmt.Sprintf("must be 0..%d, got %d", maxMaxRetries, *s.MaxRetries)}
+	}
+	if s.Timeout < 0 || s.Timeout > maxTimeout {
+		return &InvalidError{Field: "timeout", Rule: fmt.Sprintf("must be between 0 and %v, got %v", maxTimeout, s.Timeout)}
+	}
+	if s.Delay > maxDelay {
+		return &InvalidError{Field: "delay", Rule: fmt.Sprintf("must be at most ten years, got %v (is it in seconds?)", s.Delay)}
+	}
+	if !s.RunAt.IsZero() && time.Until(s.RunAt) > maxDelay {
+		return &InvalidError{Field: "run_at", Rule: "must be at most ten years ahead, got " + s.RunAt.Format(time.RFC3339)}
+	}
+	if s.Worker != "" {
+		if err := CheckWorkerID(s.Worker); err != nil {
+			return err
+		}
+	}
+	for i, w := range s.Exclude {
+		if err := CheckWorkerID(w); err != nil {
+			return &InvalidError{Field: fmt.Sprintf("exclude[%d]", i), Rule: err.(*InvalidError).Rule}
+		}
+	}
+	if len(s.UniqueKey) > 512 || !utf8.ValidString(s.UniqueKey) {
+		return &InvalidError{Field: "unique_key", Rule: "must be valid UTF-8 of at most 512 bytes"}
+	}
+	return nil
+}
+
+func checkPayload(p json.RawMessage) error {
+	if len(p) == 0 {
+		return nil
+	}
+	if len(p) > MaxPayload {
+		return &InvalidError{Field: "payload", Rule: fmt.Sprintf("is %d bytes, the limit is %d: pass large input as an artifact", len(p), MaxPayload)}
+	}
+	return CheckPayloadJSON(p)
+}
+
+// CheckPayloadJSON reports whether p is one JSON object and says where it is
+// not. Python's NaN and Infinity are refused, as by every strict reader.
+func CheckPayloadJSON(p []byte) error {
+	if len(bytes.TrimSpace(p)) == 0 {
+		return &InvalidError{Field: "payload", Rule: "is empty, want a JSON object"}
+	}
+	if !utf8.Valid(p) {
+		return &InvalidError{Field: "payload", Rule: "is not valid UTF-8"}
+	}
+	dec := json.NewDecoder(bytes.NewReader(p))
+	var v map[string]json.RawMessage
+	if err := dec.Decode(&v); err != nil {
+		return &InvalidError{Field: "payload", Rule: fmt.Sprintf("is not a JSON object: %v (at byte %d)", err, dec.InputOffset())}
+	}
+	if v == nil {
+		return &InvalidError{Field: "payload", Rule: "is null, want a JSON object"}
+	}
+	if rest := bytes.TrimSpace(p[dec.InputOffset():]); len(rest) > 0 {
+		return &InvalidError{Field: "payload", Rule: fmt.Sprintf("has trailing data at byte %d", dec.InputOffset())}
+	}
+	return nil
+}
