@@ -1,0 +1,45 @@
+// Package leaktest fails a test binary whose tests leave goroutines behind.
+//
+// Use it from the TestMain of every package that starts goroutines:
+//
+//	func TestMain(m *testing.M) { leaktest.Main(m) }
+package leaktest
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// patience is how long goroutines that are on their way out may take. It is
+// generous because a loaded machine schedules them late; a clean package
+// never waits.
+const patience = 15 * time.Second
+
+// Main runs the tests of m and exits the process: with the tests' own code,
+// or with 1 if they passed but left goroutines running. opts name goroutines
+// that a package cannot end, each with a comment that says why.
+func Main(m *testing.M, opts ...goleak.Option) {
+	code := m.Run()
+	if code == 0 {
+		if err := find(opts); err != nil {
+			fmt.Fprintln(os.Stderr, "goroutines left behind by the tests:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// find looks for leaked goroutines until there are none or patience is over.
+func find(opts []goleak.Option) error {
+	deadline := time.Now().Add(patience)
+	for {
+		err := goleak.Find(opts...) // waits and looks again itself
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
