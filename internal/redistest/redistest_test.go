@@ -1,0 +1,117 @@
+//go:build unix
+
+package redistest
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/autobot-fleet/autobot/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+func TestDataSurvivesACrashWithAOF(t *testing.T) {
+	t.Parallel()
+	srv := Start(t, WithAOF())
+	rdb := srv.Client(t)
+	if err := rdb.Set(t.Context(), "k", "v", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	addr := srv.Addr()
+	srv.Kill()
+	if srv.PID() != 0 {
+		t.Error("a killed server has a process id")
+	}
+	if err := rdb.Ping(t.Context()).Err(); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("ping of a killed server: %v, want connection refused", err)
+	}
+	srv.Restart()
+	if srv.Addr() != addr {
+		t.Errorf("the address moved from %s to %s", addr, srv.Addr())
+	}
+	if got := srv.Client(t).Get(t.Context(), "k").Val(); got != "v" {
+		t.Errorf("after the crash the key holds %q, want %q", got, "v")
+	}
+	srv.Stop()
+	srv.Stop()
+}
+
+func TestWithoutAOFARestartForgets(t *testing.T) {
+	t.Parallel()
+	srv := Start(t)
+	if err := srv.Client(t).Set(t.Context(), "k", "v", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	srv.Restart()
+	if err := srv.Client(t).Get(t.Context(), "k").Err(); !errors.Is(err, redis.Nil) {
+		t.Errorf("got %v, want redis.Nil", err)
+	}
+}
+
+func TestPasswordSocketAndConfig(t *testing.T) {
+	t.Parallel()
+	srv := Start(t, WithPassword("se:cr@et"), WithUnixSocket(), WithConfig("databases", "3"))
+	opt, err := redis.ParseURL(srv.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	byURL := redis.NewClient(opt)
+	t.Cleanup(func() { _ = byURL.Close() })
+	if err := byURL.Ping(t.Context()).Err(); err != nil {
+		t.Errorf("ping by URL: %v", err)
+	}
+	bySocket := redis.NewClient(&redis.Options{Network: "unix", Addr: srv.Socket(), Password: "se:cr@et"})
+	t.Cleanup(func() { _ = bySocket.Close() })
+	if err := bySocket.Ping(t.Context()).Err(); err != nil {
+		t.Errorf("ping by socket: %v", err)
+	}
+	if got := byURL.ConfigGet(t.Context(), "databases").Val()["databases"]; got != "3" {
+		t.Errorf("databases = %q, want 3", got)
+	}
+	open := redis.NewClient(&redis.Options{Addr: srv.Addr()})
+	t.Cleanup(func() { _ = open.Close() })
+	if err := open.Ping(t.Context()).Err(); err == nil {
+		t.Error("a client without the password was let in")
+	}
+}
+
+func TestFrozenServerAnswersAfterThaw(t *testing.T) {
+	t.Parallel()
+	srv := Start(t)
+	rdb := srv.Client(t)
+	srv.Freeze()
+	answer := make(chan error, 1)
+	go func() { answer <- rdb.Ping(t.Context()).Err() }()
+	select {
+	case err := <-answer:
+		t.Fatalf("a frozen server answered: %v", err)
+	default:
+	}
+	srv.Thaw()
+	if err := <-answer; err != nil {
+		t.Errorf("ping: %v", err)
+	}
+}
+
+func TestFolderIsGoneAfterwards(t *testing.T) {
+	t.Parallel()
+	var dir string
+	t.Run("inner", func(t *testing.T) { dir = Start(t).Dir() })
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("stat of the folder after the test: %v, want not exist", err)
+	}
+}
+
+func TestMiniAnswers(t *testing.T) {
+	t.Parallel()
+	rdb := redis.NewClient(&redis.Options{Addr: StartMini(t)})
+	t.Cleanup(func() { _ = rdb.Close() })
+	if err := rdb.Ping(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
