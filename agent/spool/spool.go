@@ -1,0 +1,212 @@
+package spool
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/autobot-fleet/autobot/executors"
+)
+
+// DefaultTTL is how long an artifact is kept when the task does not say.
+const DefaultTTL = 24 * time.Hour
+
+// Config says where artifacts go and how large they may be.
+type Config struct {
+	// Dir holds one directory per attempt while it runs. It belongs to the
+	// spool alone: everything in it is removed by New.
+	Dir string
+	// StoreDir is the local content-addressed store. It is used when Upload
+	// is nil.
+	StoreDir string
+	// Quotas limit sizes. Zero fields take their defaults.
+	Quotas Quotas
+	// FreeMin is how many bytes must stay free on the spool's file system
+	// before a new task is taken. Default 1 GiB; negative turns it off.
+	FreeMin int64
+	// TTL is how long an artifact is kept when the task does not say.
+	// Default 24h.
+	TTL time.Duration
+	// Upload sends artifacts to the control plane; nil keeps them here.
+	Upload Uploader
+}
+
+// Spool owns the spool directory and the local store. Its methods may be
+// called from many goroutines.
+type Spool struct {
+	cfg   Config
+	log   *zap.Logger
+	store *store
+
+	usage usageCache
+	free  func(dir string) (int64, error)
+
+	uploadMu sync.RWMutex
+	upload   Uploader
+}
+
+// New makes the directories (mode 0700) and sweeps what a former run left in
+// the spool. No executor of a former run may still be writing there.
+func New(cfg Config, log *zap.Logger) (*Spool, error) {
+	if log == nil {
+		log = zap.NewNop()
+	}
+	if cfg.Dir == "" || cfg.StoreDir == "" {
+		return nil, errors.New("spool: both the spool and the store directory must be set (state_dir)")
+	}
+	var err error
+	if cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {
+		return nil, fmt.Errorf("spool directory: %w", err)
+	}
+	if cfg.StoreDir, err = filepath.Abs(cfg.StoreDir); err != nil {
+		return nil, fmt.Errorf("artifact store: %w", err)
+	}
+	if cfg.FreeMin == 0 {
+		cfg.FreeMin = 1 << 30
+	}
+	if cfg.TTL <= 0 {
+		cfg.TTL = DefaultTTL
+	}
+	cfg.Quotas = cfg.Quotas.withDefaults()
+	s := &Spool{cfg: cfg, log: log.Named("spool"), free: freeBytes, upload: cfg.Upload}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make spool directory: %w", err)
+	}
+	if err := s.sweepLeftovers(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(s.holdDir(), 0o700); err != nil {
+		return nil, fmt.Errorf("make spool directory: %w", err)
+	}
+	if s.store, err = openStore(cfg.StoreDir, cfg.Quotas.Store, s.log); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// SetUploader changes where artifacts go from the next commit on; nil keeps
+// them in the local store.
+func (s *Spool) SetUploader(u Uploader) {
+	s.uploadMu.Lock()
+	s.upload = u
+	s.uploadMu.Unlock()
+}
+
+func (s *Spool) uploader() Uploader {
+	s.uploadMu.RLock()
+	defer s.uploadMu.RUnlock()
+	return s.upload
+}
+
+// Prepare makes the empty directory of one attempt and returns its absolute
+// path. It fails with RESOURCE_EXHAUSTED when the disk or the spool is full.
+func (s *Spool) Prepare(taskID string, attempt int64) (string, error) {
+	if err := s.Preflight(); err != nil {
+		return "", err
+	}
+	dir := s.attemptDir(taskID, attempt)
+	if err := removeTree(dir); err != nil {
+		return "", diskError(err, "clear the spool directory of task "+taskID)
+	}
+	// Discard of another attempt may remove the task's directory between
+	// the two steps of MkdirAll.
+	var err error
+	for range 10 {
+		if err = os.MkdirAll(dir, 0o700); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	if err != nil {
+		return "", diskError(err, "make the spool directory of task "+taskID)
+	}
+	return dir, nil
+}
+
+// Discard removes what an attempt left in the spool. Committed artifacts stay.
+func (s *Spool) Discard(taskID string, attempt int64) {
+	dir := s.attemptDir(taskID, attempt)
+	if err := removeTree(dir); err != nil {
+		s.log.Warn("could not remove the spool directory of a task; the next start of the agent will",
+			zap.String("task", taskID), zap.Int64("attempt", attempt), zap.Error(err))
+		return
+	}
+	_ = os.Remove(filepath.Dir(dir)) // fails, as it should, while other attempts are there
+	s.usage.forget()
+}
+
+// Holding directory of files that are being committed: out of the reach of
+// the executor that knows only its own directory.
+func (s *Spool) holdDir() string { return filepath.Join(s.cfg.Dir, ".commit") }
+
+func (s *Spool) attemptDir(taskID string, attempt int64) string {
+	return filepath.Join(s.cfg.Dir, taskDir(taskID), strconv.FormatInt(attempt, 10))
+}
+
+var safeID = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$`)
+
+// taskDir is the directory name of a task: its id where that is a harmless
+// file name, else a digest of it (foreign producers may use any bytes).
+func taskDir(id string) string {
+	if safeID.MatchString(id) && !strings.HasPrefix(id, "sha256-") {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "sha256-" + hex.EncodeToString(sum[:])
+}
+
+// sweepLeftovers empties the spool: whatever is there belongs to attempts of
+// a former run, which are never continued.
+func (s *Spool) sweepLeftovers() error {
+	entries, err := os.ReadDir(s.cfg.Dir)
+	if err != nil {
+		return fmt.Errorf("read spool directory: %w", err)
+	}
+	for _, e := range entries {
+		if err := removeTree(filepath.Join(s.cfg.Dir, e.Name())); err != nil {
+			return fmt.Errorf("sweep spool directory: %w", err)
+		}
+	}
+	if len(entries) > 0 {
+		s.log.Info("swept what a former run left in the spool", zap.Int("tasks", len(entries)))
+	}
+	return nil
+}
+
+// removeTree is os.RemoveAll that also gets rid of directories which an
+// executor has made read-only.
+func removeTree(dir string) error {
+	if err := os.RemoveAll(dir); err == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700) //nolint:gosec // a directory needs x to be emptied
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}
+
+// diskError tells a full disk, which passes, from any other fault.
+func diskError(err error, what string) error {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		e := executors.Errorf(executors.CodeResourceExhausted, "%s: %v", what, err)
+		e.Hint = "free space on the file system of the spool"
+		e.Delay = fullDelay
+		return e
+	}
+	e := executors.Errorf(executors.CodeEngineError, "%s: %v", what, err)
+	return e
+}
