@@ -12,8 +12,8 @@ const (
 	ParamArtifactTTL  = "ttl_s" // whole seconds
 )
 
-// ArtifactReply answers PUT /api/artifacts/{sha256}: 201 when the file was
-// stored, 200 when it was there already (its expiry moves forward only).
+// ArtifactReply answers PUT /api/artifacts/{sha256} with status 200, also when
+// the file was there already (its expiry moves forward only).
 type ArtifactReply struct {
 	SHA256    string    `json:"sha256"`
 	Bytes     int64     `json:"bytes"`
