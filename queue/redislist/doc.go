@@ -1,0 +1,11 @@
+// Package redislist is the primary queue layout: one Redis LIST per queue, one
+// HASH per task, one SET per worker.
+//
+// The keys and fields that other programs know ("queue:{name}",
+// "task:{id}", "worker:{id}:tasks", "failover:log" and so on) keep their
+// names, types and meaning; everything else starts with "autobot:". keys.go
+// lists them all.
+//
+// Each move is one Lua script in scripts/ with one method here. scripts.go
+// puts the shared helpers (common.lua, sweep.lua) in front of them.
+package redislist

@@ -1,0 +1,28 @@
+-- cancel ends a waiting task, or asks the owner of a running one to stop.
+-- KEYS  task
+-- ARGV  prefix, id, by whom
+-- Returns cancelled, running, missing, or conflict and the status.
+local id, now = ARGV[2], now_ms()
+local h, why = fields(id, {'status', 'worker_id', 'type', 'priority', 'queue', 'unique_key'})
+if not h then return {'missing', why} end
+if h.status == 'running' then
+  redis.call('HSET', KEYS[1], 'cancel_requested', '1')
+  if not blank(h.worker_id) then
+    publish('autobot:worker:' .. h.worker_id, cjson.encode({kind = 'cancel', task = id, by = ARGV[3]}))
+  end
+  return {'running', ''}
+end
+if not blank(h.status) and h.status ~= 'queued' then return {'conflict', h.status} end
+redis.call('ZREM', P .. 'autobot:delayed', id)
+-- A very long list is not searched: its ids are dropped when they are popped.
+local tried = {}
+for _, name in ipairs({h.queue or '', type_queue(h), type_of(h)}) do
+  if name ~= '' and not tried[name] then
+    tried[name] = true
+    local k = queue_key(name)
+    if redis.call('LLEN', k) <= 50000 then redis.call('LREM', k, 0, id) end
+  end
+end
+end_task(id, 'cancelled', now, nil, h.unique_key, {'failed_at', seconds(now), 'error_code', 'CANCELLED',
+  'last_error', 'cancelled by ' .. ARGV[3] .. ' before it started'})
+return {'cancelled', ''}

@@ -1,0 +1,24 @@
+-- expire deletes ended tasks that are past their retention.
+-- KEYS  leader, epoch
+-- ARGV  prefix, holder, epoch, retention of completed (ms), of failed and cancelled (ms), how many at most
+-- Returns {state, deleted}.
+if not leads(ARGV[2], ARGV[3]) then return {'not_leader', 0} end
+local now, left, deleted = now_ms(), tonumber(ARGV[6]), 0
+for status, index in pairs(INDEX) do
+  local keep = tonumber(status == 'completed' and ARGV[4] or ARGV[5])
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. index, '-inf', int(now - keep), 'LIMIT', 0, left)) do
+    redis.call('ZREM', P .. index, id)
+    left = left - 1
+    local h, why = fields(id, {'status'})
+    if h and h.status == status then
+      local k = task_key(id)
+      redis.call('DEL', k, k .. ':result', k .. ':failure', k .. ':progress')
+      deleted = deleted + 1
+    elseif why == 'missing' then
+      deleted = deleted + 1
+    end
+  end
+end
+-- An id that was looked for in vain and then found leaves its note behind.
+redis.call('ZREMRANGEBYSCORE', P .. 'autobot:missing', '-inf', int(now - 3600000))
+return {'ok', deleted}

@@ -1,0 +1,12 @@
+-- lead takes or renews the lease on leadership.
+-- KEYS  leader, epoch
+-- ARGV  prefix, id, TTL (ms)
+-- Returns {1 or 0, epoch}.
+local holder = redis.call('GET', KEYS[1])
+if holder == ARGV[2] then
+  redis.call('PEXPIRE', KEYS[1], ARGV[3])
+  return {1, redis.call('GET', KEYS[2]) or '0'}
+end
+if holder then return {0, redis.call('GET', KEYS[2]) or '0'} end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return {1, int(redis.call('INCR', KEYS[2]))}

@@ -1,0 +1,29 @@
+-- register makes a worker known and alive in one step, with a new generation.
+-- KEYS  config, registered set, heartbeat, owner set
+-- ARGV  prefix, worker, node id, last generation known to the worker, capabilities (JSON), max_concurrent,
+--       queues (JSON), labels (JSON), version, heartbeat (JSON with "%GENERATION%" where the generation goes), TTL (ms)
+-- Returns {'ok', generation} or {'in_use', node id of the holder}.
+local worker, node = ARGV[2], ARGV[3]
+local now = now_ms()
+local old = redis.call('HMGET', KEYS[1], 'generation', 'node_id', 'registered_at')
+if redis.call('EXISTS', KEYS[3]) == 1 and not blank(old[2]) and old[2] ~= node then return {'in_use', old[2]} end
+local generation = math.max((tonumber(old[1] or '') or 0) + 1, tonumber(ARGV[4]) + 1, now)
+local g = int(generation)
+redis.call('HSET', KEYS[1], 'id', worker, 'capabilities', ARGV[5], 'max_concurrent', ARGV[6], 'registered_at', seconds(now),
+  'status', 'active', 'generation', g, 'node_id', node, 'queues', ARGV[7], 'labels', ARGV[8], 'version', ARGV[9])
+redis.call('SADD', KEYS[2], worker)
+local beat = string.gsub(ARGV[10], '"%%GENERATION%%"', g)
+redis.call('SET', KEYS[3], beat, 'PX', ARGV[11])
+-- A failover that was under way counts what it did; the worker is back.
+local trace = worker_key and P .. 'autobot:failover:' .. worker
+local done = redis.call('HMGET', trace, 'orphaned', 'migrated', 'failed')
+if done[1] then
+  local event = cjson.encode({event = 'worker_failover', worker_id = worker, orphaned_tasks = tonumber(done[1]),
+    migrated_tasks = tonumber(done[2] or 0), failed_tasks = tonumber(done[3] or 0), timestamp = now / 1000,
+    epoch = tonumber(redis.call('GET', P .. 'autobot:epoch') or 0)})
+  redis.call('LPUSH', P .. 'failover:log', event)
+  redis.call('LTRIM', P .. 'failover:log', 0, 499)
+  redis.call('DEL', trace)
+end
+for _, name in ipairs(cjson.decode(ARGV[7])) do redis.call('SADD', P .. 'autobot:queues', name) end
+return {'ok', g}

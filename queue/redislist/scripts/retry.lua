@@ -1,0 +1,25 @@
+-- retry queues a failed or cancelled task again, with fresh counts.
+-- KEYS  task, queues set
+-- ARGV  prefix, id
+-- Returns ok, missing, conflict (and the status), or unique (and the holder).
+local id, now = ARGV[2], now_ms()
+local h, why = fields(id, {'status', 'type', 'priority', 'queue', 'unique_key'})
+if not h then return {'missing', why} end
+if h.status ~= 'failed_permanent' and h.status ~= 'cancelled' and h.status ~= 'failed' then
+  return {'conflict', h.status or 'queued'}
+end
+if not blank(h.unique_key) then
+  local k = P .. 'autobot:unique:' .. h.unique_key
+  local holder = redis.call('GET', k)
+  if holder and holder ~= id and redis.call('EXISTS', task_key(holder)) == 1 then return {'unique', holder} end
+  redis.call('SET', k, id)
+end
+local queue = blank(h.queue) and type_queue(h) or h.queue
+redis.call('HDEL', KEYS[1], 'crash_count', 'death_count', 'cancel_requested', 'exclude', 'error_code', 'failed_at',
+  'completed_at', 'deadline', 'run_at')
+redis.call('HSET', KEYS[1], 'status', 'queued', 'worker_id', '', 'retry_count', '0', 'requeued_at', seconds(now), 'queue', queue)
+for _, index in pairs(INDEX) do redis.call('ZREM', P .. index, id) end
+redis.call('DEL', KEYS[1] .. ':failure', KEYS[1] .. ':progress')
+redis.call('SADD', KEYS[2], queue)
+enqueue(id, queue, now, 0, false)
+return {'ok', queue}

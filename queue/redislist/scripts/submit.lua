@@ -1,0 +1,42 @@
+-- submit stores tasks and makes them claimable.
+-- KEYS  queues set, delayed set
+-- ARGV  prefix, then for each task: id, queue, due (ms of the server's clock, "+n" for n ms from now, "" for now),
+--       unique key, worker of the inbox or "", n, n field names and values
+-- Returns for each task an answer and a detail: ok "", exists "", unique id.
+local now, out = now_ms(), {}
+local i = 2
+while i <= #ARGV do
+  local id, queue, due, unique, worker, n = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], tonumber(ARGV[i + 5])
+  local answer, detail = 'ok', ''
+  local holder = unique ~= '' and redis.call('GET', P .. 'autobot:unique:' .. unique) or false
+  if redis.call('EXISTS', task_key(id)) == 1 then
+    answer = 'exists'
+  elseif holder and redis.call('EXISTS', task_key(holder)) == 1 then
+    answer, detail = 'unique', holder
+  else
+    local set = {'id', id, 'status', 'queued', 'created_at', seconds(now), 'queue', queue}
+    for k = i + 6, i + 5 + n do table.insert(set, ARGV[k]) end
+    local at = 0
+    if string.sub(due, 1, 1) == '+' then at = now + tonumber(string.sub(due, 2)) elseif due ~= '' then at = tonumber(due) end
+    if at > now then
+      table.insert(set, 'run_at')
+      table.insert(set, seconds(at))
+    end
+    redis.call('HSET', task_key(id), unpack(set))
+    redis.call('SADD', KEYS[1], queue)
+    if unique ~= '' then redis.call('SET', P .. 'autobot:unique:' .. unique, id) end
+    if at > now then
+      enqueue(id, queue, now, at - now, false)
+    elseif worker ~= '' then
+      redis.call('LPUSH', P .. 'autobot:inbox:' .. worker, id)
+      publish('autobot:worker:' .. worker, '{"kind":"queues"}')
+      announce(id, 'queued')
+    else
+      enqueue(id, queue, now, 0, false)
+    end
+  end
+  table.insert(out, answer)
+  table.insert(out, detail)
+  i = i + 6 + n
+end
+return out

@@ -1,0 +1,204 @@
+package redislist
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/autobot-fleet/autobot/queue"
+)
+
+const (
+	submitBatch = 200     // tasks in one script call
+	submitBytes = 4 << 20 // payload bytes in one script call
+)
+
+// Submit stores one task. See queue.Producer.
+func (b *Backend) Submit(ctx context.Context, s queue.Submission) (queue.Receipt, error) {
+	r, err := b.SubmitAll(ctx, []queue.Submission{s})
+	if err != nil {
+		return queue.Receipt{}, err
+	}
+	return r[0], r[0].Err
+}
+
+// SubmitAll stores many tasks, a few hundred in one call. A batch is stored
+// whole or not at all; after an error the earlier batches stay. See
+// queue.Producer.
+func (b *Backend) SubmitAll(ctx context.Context, all []queue.Submission) ([]queue.Receipt, error) {
+	out := make([]queue.Receipt, len(all))
+	var batch []int
+	var args []any
+	bytes := 0
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		reply, err := b.run(ctx, scripts.submit, []string{b.key.queues(), b.key.delayed()}, args...).StringSlice()
+		if err != nil {
+			return fmt.Errorf("submit %d tasks: %w", len(batch), err)
+		}
+		if len(reply) != 2*len(batch) {
+			return fmt.Errorf("submit %d tasks: the script answered %d words", len(batch), len(reply))
+		}
+		for k, i := range batch {
+			switch reply[2*k] {
+			case "ok":
+				out[i].Status = queue.StatusQueued
+			case "exists":
+				out[i].Err = fmt.Errorf("submit task %q: %w", out[i].ID, queue.ErrExists)
+			default:
+				out[i].Err = &queue.DuplicateError{Key: all[i].UniqueKey, ID: reply[2*k+1]}
+			}
+		}
+		batch, args, bytes = batch[:0], nil, 0
+		return nil
+	}
+	for i, s := range all {
+		if err := s.Validate(); err != nil {
+			out[i].Err = err
+			continue
+		}
+		if s.ID == "" {
+			s.ID = uuid.NewString()
+		}
+		out[i].ID = s.ID
+		one, name := b.submitArgs(s)
+		out[i].Queue = name
+		batch, args = append(batch, i), append(args, one...)
+		bytes += len(s.Payload)
+		if len(batch) >= submitBatch || bytes >= submitBytes {
+			if err := flush(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := flush(); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// submitArgs is one task as submit.lua takes it, and its queue.
+func (b *Backend) submitArgs(s queue.Submission) ([]any, string) {
+	p, _ := queue.ParsePriority(string(s.Priority)) // Validate has seen it
+	name := s.Queue
+	if name == "" {
+		name = queue.TypeQueue(p, s.Type)
+	}
+	payload := s.Payload
+	if len(payload) == 0 {
+		payload = json.RawMessage("{}")
+	}
+	retries := b.o.MaxRetries
+	if s.MaxRetries != nil {
+		retries = *s.MaxRetries
+	}
+	f := []any{
+		"type", s.Type, "payload", []byte(payload), "priority", string(p),
+		"max_retries", strconv.Itoa(retries), "retry_count", "0",
+		"worker_id", "", "previous_worker", "", "requeued_at", "",
+	}
+	add := func(k, v string) {
+		if v != "" {
+			f = append(f, k, v)
+		}
+	}
+	if s.Timeout > 0 {
+		add("timeout", strconv.FormatFloat(s.Timeout.Seconds(), 'f', -1, 64))
+	}
+	if !s.Deadline.IsZero() {
+		add("deadline", formatSeconds(s.Deadline))
+	}
+	if s.ResultTTL > 0 {
+		add("result_ttl", strconv.Itoa(int(max(s.ResultTTL, time.Second).Seconds())))
+	}
+	if len(s.Exclude) > 0 {
+		add("exclude", mustJSON(s.Exclude))
+	}
+	if len(s.Labels) > 0 {
+		add("labels", mustJSON(s.Labels))
+	}
+	add("unique_key", s.UniqueKey)
+	add("trace", s.Trace)
+	due := ""
+	switch {
+	case s.Delay > 0:
+		due = "+" + strconv.FormatInt(s.Delay.Milliseconds(), 10)
+	case s.Delay == 0 && !s.RunAt.IsZero():
+		due = strconv.FormatInt(s.RunAt.UnixMilli(), 10)
+	}
+	return append([]any{s.ID, name, due, s.UniqueKey, s.Worker, len(f)}, f...), name
+}
+
+func mustJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // strings, lists and maps of strings only
+	}
+	return string(b)
+}
+
+// Retry queues an ended task again. See queue.Producer.
+func (b *Backend) Retry(ctx context.Context, id string) error {
+	return b.operate(ctx, "retry", id, scripts.retry, []string{b.key.task(id), b.key.queues()}, id)
+}
+
+// Delete removes a task. See queue.Producer.
+func (b *Backend) Delete(ctx context.Context, id string) error {
+	return b.operate(ctx, "delete", id, scripts.del, []string{b.key.task(id)}, id)
+}
+
+// Reprioritise moves a waiting task. See queue.Producer.
+func (b *Backend) Reprioritise(ctx context.Context, id string, p queue.Priority) error {
+	if _, err := queue.ParsePriority(string(p)); err != nil || p == "" {
+		return &queue.InvalidError{Field: "priority", Rule: "must be critical, high, normal or low"}
+	}
+	return b.operate(ctx, "reprioritise", id, scripts.reprioritise, []string{b.key.task(id), b.key.queues()}, id, string(p))
+}
+
+// Cancel ends a waiting task or asks the owner of a running one to stop. See
+// queue.Producer.
+func (b *Backend) Cancel(ctx context.Context, id, by string) (queue.Status, error) {
+	if by == "" {
+		by = "an operator"
+	}
+	reply, err := b.run(ctx, scripts.cancel, []string{b.key.task(id)}, id, by).StringSlice()
+	if err != nil {
+		return "", fmt.Errorf("cancel task %q: %w", id, err)
+	}
+	switch reply[0] {
+	case "cancelled":
+		return queue.StatusCancelled, nil
+	case "running":
+		return queue.StatusRunning, nil
+	}
+	return "", refusal("cancel", id, reply)
+}
+
+func (b *Backend) operate(ctx context.Context, verb, id string, s *redis.Script, keys []string, args ...any) error {
+	reply, err := b.run(ctx, s, keys, args...).StringSlice()
+	if err != nil {
+		return fmt.Errorf("%s task %q: %w", verb, id, err)
+	}
+	if reply[0] == "ok" {
+		return nil
+	}
+	return refusal(verb, id, reply)
+}
+
+// refusal turns the answer of an operator's move into an error.
+func refusal(verb, id string, reply []string) error {
+	switch reply[0] {
+	case "missing":
+		return fmt.Errorf("%s task %q: %w", verb, id, queue.ErrNotFound)
+	case "unique":
+		return fmt.Errorf("%s task %q: %w", verb, id, &queue.DuplicateError{Key: "of the task", ID: reply[1]})
+	}
+	return fmt.Errorf("%s task %q: it is %s: %w", verb, id, reply[1], queue.ErrConflict)
+}
