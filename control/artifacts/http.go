@@ -41,7 +41,7 @@ func (s *Store) Get(w http.ResponseWriter, r *http.Request, sha string) error {
 	h.Set("ETag", `"`+m.SHA256+`"`)
 	left := max(0, int64(m.Expires.Sub(s.now())/time.Second))
 	h.Set("Cache-Control", fmt.Sprintf("private, max-age=%d, immutable", left))
-	h.Set("X-Artifact-Expires", m.Expires.UTC().Format(time.RFC3339))
+	h.Set("Expires", m.Expires.UTC().Format(http.TimeFormat)) // what an agent reads before it uploads
 	http.ServeContent(&stallWriter{ResponseWriter: w, ctl: http.NewResponseController(w)}, r, "", m.Created.Truncate(time.Second), f)
 	return nil
 }
@@ -51,7 +51,10 @@ func (s *Store) Put(w http.ResponseWriter, r *http.Request, sha string) error {
 	u := Upload{SHA256: sha, Bytes: r.ContentLength, MediaType: r.Header.Get("Content-Type")}
 	u.Body = &stallReader{r: r.Body, ctl: http.NewResponseController(w)}
 	q := r.URL.Query()
-	u.Name = q.Get(apiwire.ParamArtifactName)
+	u.Name, u.Kind = q.Get(apiwire.ParamArtifactName), q.Get(apiwire.ParamArtifactKind)
+	if mt := q.Get(apiwire.ParamArtifactMediaType); mt != "" {
+		u.MediaType = mt
+	}
 	if text := q.Get(apiwire.ParamArtifactTTL); text != "" {
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || n < 0 {
@@ -64,7 +67,7 @@ func (s *Store) Put(w http.ResponseWriter, r *http.Request, sha string) error {
 		return err
 	}
 	body, err := json.Marshal(apiwire.ArtifactReply{
-		SHA256: m.SHA256, Bytes: m.Bytes, Name: m.Name, MediaType: m.MediaType,
+		SHA256: m.SHA256, Bytes: m.Bytes, Name: m.Name, Kind: m.Kind, MediaType: m.MediaType,
 		URL: "/api/artifacts/" + m.SHA256, ExpiresAt: m.Expires.UTC().Truncate(time.Second),
 	})
 	if err != nil {

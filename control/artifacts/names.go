@@ -8,6 +8,8 @@ import (
 
 const defaultMediaType = "application/octet-stream"
 
+var kinds = []string{"audio", "image", "document", "tensor", "download"}
+
 var safeName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 
 // checkName accepts the names that executors may give to artifacts. Names of

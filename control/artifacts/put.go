@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -19,6 +21,7 @@ type Upload struct {
 	Bytes     int64 // must be the length of Body
 	Body      io.Reader
 	Name      string // "" for one made from the digest
+	Kind      string // "" or one of the kinds of artifacts
 	MediaType string
 	TTL       time.Duration // 0: the store's; clamped to MinTTL..MaxTTL
 }
@@ -59,6 +62,9 @@ func (s *Store) check(u *Upload) error {
 	}
 	if u.Bytes > s.cfg.MaxBytes {
 		return refuse(http.StatusRequestEntityTooLarge, "TOO_LARGE: the file has %d bytes, the limit is %d (artifacts.max_bytes)", u.Bytes, s.cfg.MaxBytes)
+	}
+	if u.Kind != "" && !slices.Contains(kinds, u.Kind) {
+		return refuse(http.StatusBadRequest, "kind: must be one of %s", strings.Join(kinds, ", "))
 	}
 	u.MediaType = cleanMediaType(u.MediaType)
 	if u.Name == "" {
@@ -165,7 +171,7 @@ func digest(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 // without one is never ours, then the file, then both names to disk.
 func (s *Store) commit(u Upload, temp string) (Meta, error) {
 	now := s.now().UTC()
-	m := Meta{SHA256: u.SHA256, Name: u.Name, MediaType: u.MediaType, Bytes: u.Bytes, Created: now, Expires: now.Add(u.TTL)}
+	m := Meta{SHA256: u.SHA256, Name: u.Name, Kind: u.Kind, MediaType: u.MediaType, Bytes: u.Bytes, Created: now, Expires: now.Add(u.TTL)}
 	dir := filepath.Dir(s.path(u.SHA256))
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -45,6 +45,7 @@ type Config struct {
 type Meta struct {
 	SHA256    string    `json:"sha256"`
 	Name      string    `json:"name"`
+	Kind      string    `json:"kind,omitempty"`
 	MediaType string    `json:"media_type"`
 	Bytes     int64     `json:"bytes"`
 	Created   time.Time `json:"created_at"`

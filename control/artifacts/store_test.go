@@ -131,12 +131,12 @@ func TestUploadAndDownload(t *testing.T) {
 	sha := sum(content)
 
 	for range 2 { // the second time changes nothing
-		res, body := do(t, "PUT", base+sha+"?name=speech.wav&ttl_s=7200", bytes.NewReader(content), map[string]string{"Content-Type": "audio/wav"})
+		res, body := do(t, "PUT", base+sha+"?name=speech.wav&kind=audio&media_type=audio%2Fwav&ttl_s=7200", bytes.NewReader(content), map[string]string{"Content-Type": "application/octet-stream"})
 		var reply apiwire.ArtifactReply
 		if err := json.Unmarshal([]byte(body), &reply); err != nil || res.StatusCode != 200 {
 			t.Fatalf("%d %s", res.StatusCode, body)
 		}
-		want := apiwire.ArtifactReply{SHA256: sha, Bytes: int64(len(content)), Name: "speech.wav", MediaType: "audio/wav", URL: "/api/artifacts/" + sha, ExpiresAt: reply.ExpiresAt}
+		want := apiwire.ArtifactReply{SHA256: sha, Bytes: int64(len(content)), Name: "speech.wav", Kind: "audio", MediaType: "audio/wav", URL: "/api/artifacts/" + sha, ExpiresAt: reply.ExpiresAt}
 		if d := cmp.Diff(want, reply); d != "" {
 			t.Error(d)
 		}
@@ -159,6 +159,9 @@ func TestUploadAndDownload(t *testing.T) {
 		if got := res.Header.Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
+	}
+	if e, err := http.ParseTime(res.Header.Get("Expires")); err != nil || time.Until(e) < time.Hour {
+		t.Errorf("Expires: %v, %v", e, err)
 	}
 	if cc := res.Header.Get("Cache-Control"); !strings.HasPrefix(cc, "private, max-age=") || !strings.HasSuffix(cc, "immutable") {
 		t.Errorf("Cache-Control: %q", cc)
@@ -198,6 +201,7 @@ func TestUploadsThatAreRefused(t *testing.T) {
 		{"dots as name", sha + "?name=..", bytes.NewReader(content), 400, "name:"},
 		{"a header in the name", sha + "?name=a%0d%0aX:1", bytes.NewReader(content), 400, "name:"},
 		{"a lifetime in words", sha + "?ttl_s=1h", bytes.NewReader(content), 400, "ttl_s"},
+		{"an unknown kind", sha + "?kind=film", bytes.NewReader(content), 400, "kind:"},
 		{"no length", sha, struct{ io.Reader }{bytes.NewReader(content)}, 411, "Content-Length"},
 		{"a large file", sum(make([]byte, 2000)), bytes.NewReader(make([]byte, 2000)), 413, "limit is 1000"},
 	} {

@@ -2,14 +2,17 @@ package apiwire
 
 import "time"
 
-// Query parameters of PUT /api/artifacts/{sha256}. The body is the file, its
-// Content-Type the media type; Content-Length is required. All parameters are
-// optional; the name is [A-Za-z0-9._-]{1,100} and the lifetime is clamped to
-// 60 s .. 7 days, 24 h when absent. GET accepts the name too and then offers
-// the file under that name.
+// Query parameters of PUT /api/artifacts/{sha256}; the body is the file, and
+// Content-Length is required. All are optional: the name is
+// [A-Za-z0-9._-]{1,100}, the kind one of audio, image, document, tensor and
+// download, the media type defaults to Content-Type, and the lifetime is
+// clamped to 60 s .. 7 days, 24 h when absent. GET accepts the name too and
+// then offers the file under that name.
 const (
-	ParamArtifactName = "name"
-	ParamArtifactTTL  = "ttl_s" // whole seconds
+	ParamArtifactName      = "name"
+	ParamArtifactKind      = "kind"
+	ParamArtifactMediaType = "media_type"
+	ParamArtifactTTL       = "ttl_s" // whole seconds
 )
 
 // ArtifactReply answers PUT /api/artifacts/{sha256} with status 200, also when
@@ -18,6 +21,7 @@ type ArtifactReply struct {
 	SHA256    string    `json:"sha256"`
 	Bytes     int64     `json:"bytes"`
 	Name      string    `json:"name"`
+	Kind      string    `json:"kind,omitempty"`
 	MediaType string    `json:"media_type"`
 	URL       string    `json:"url"` // path on this server
 	ExpiresAt time.Time `json:"expires_at"`
