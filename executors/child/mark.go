@@ -1,0 +1,61 @@
+package child
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// maxSweeps bounds the passes over /proc: a process that forks faster than it
+// is found must not keep us here for ever.
+const maxSweeps = 10
+
+// killMarked kills the processes that carry the mark in their environment.
+// Those are descendants that left the process group with setsid.
+func (p *Process) killMarked() {
+	if p.mark == "" {
+		return
+	}
+	for range maxSweeps {
+		found := Marked(p.mark)
+		killed := 0
+		for _, pid := range found {
+			if pid != p.pid && syscall.Kill(pid, syscall.SIGKILL) == nil {
+				killed++
+			}
+		}
+		if killed == 0 {
+			return
+		}
+	}
+}
+
+// Marked lists the live processes that carry mark, a KEY=VALUE, in the
+// environment they were started with. It sees only processes of the same user,
+// unless the caller is root.
+func Marked(mark string) []int {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil
+	}
+	want := []byte(mark)
+	var pids []int
+	for _, dir := range dirs {
+		env, err := os.ReadFile(filepath.Join(dir, "environ")) // #nosec G304 -- below /proc
+		if err != nil || len(env) == 0 {
+			continue // gone, a zombie, or not ours
+		}
+		for entry := range bytes.SplitSeq(env, []byte{0}) {
+			if !bytes.Equal(entry, want) {
+				continue
+			}
+			if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil {
+				pids = append(pids, pid)
+			}
+			break
+		}
+	}
+	return pids
+}

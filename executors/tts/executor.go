@@ -1,0 +1,156 @@
+package tts
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/autobot-fleet/autobot/executors"
+	"github.com/autobot-fleet/autobot/internal/buildinfo"
+)
+
+// Name is the executor's name, in its manifest and in agent.yaml.
+const Name = "tts"
+
+// Time limits of a task of type tts.
+const (
+	defaultTimeout = 60 * time.Second
+	maxTimeout     = 600 * time.Second
+)
+
+// Executor runs tasks of type tts on one engine.
+type Executor struct {
+	settings Settings
+	engine   Engine
+	slots    chan struct{} // as many as the engine may speak segments at once
+}
+
+// New returns an executor on espeak-ng. The settings must be valid.
+func New(s Settings) (*Executor, error) {
+	if err := s.Validate(); err != nil {
+		return nil, fmt.Errorf("settings of executor tts: %w", err)
+	}
+	return NewWithEngine(s, NewEspeak(s)), nil
+}
+
+// NewWithEngine returns an executor on another engine.
+func NewWithEngine(s Settings, engine Engine) *Executor {
+	return &Executor{settings: s, engine: engine, slots: make(chan struct{}, max(1, engine.Concurrency()))}
+}
+
+// Describe asks the engine whether it works now. Without a working engine, or
+// without the default voice, the executor is not ready and says why.
+func (e *Executor) Describe(ctx context.Context) (executors.Description, error) {
+	d := executors.Description{
+		Name:    Name,
+		Version: buildinfo.Version,
+		Engine:  e.engine.Name(),
+		Types: []executors.TypeDescription{{
+			Type: Name, Ops: slices.Clone(operations), DefaultTimeout: defaultTimeout, MaxTimeout: maxTimeout,
+		}},
+		Concurrency: e.settings.Concurrency,
+	}
+	version, err := e.engine.Probe(ctx)
+	if err != nil {
+		d.Reasons = []string{reason(err)}
+		return d, nil
+	}
+	d.EngineVersion = version
+	voices, err := e.catalogue(ctx)
+	if err != nil {
+		d.Reasons = []string{reason(err)}
+		return d, nil
+	}
+	d.Capabilities = []string{fmt.Sprintf("voices:%d", len(voices.voices))}
+	if _, err := voices.find(e.settings.DefaultVoice); err != nil {
+		d.Reasons = []string{"executors.tts.default_voice: " + reason(err)}
+		return d, nil
+	}
+	d.Ready = true
+	return d, nil
+}
+
+// reason is an error without its code.
+func reason(err error) string {
+	e := executors.AsError(err)
+	if e.Hint != "" {
+		return e.Message + " (" + e.Hint + ")"
+	}
+	return e.Message
+}
+
+// Execute runs one task.
+func (e *Executor) Execute(ctx context.Context, task executors.Task) (executors.Result, error) {
+	var req request
+	op, err := decode(task.Payload, &req)
+	if err != nil {
+		return executors.Result{}, err
+	}
+	switch op {
+	case opSynthesize:
+		return e.synthesize(ctx, task, req)
+	case opListVoices:
+		return e.listVoices(ctx, req)
+	case opCreateVoice, opDeleteVoice:
+		return executors.Result{}, executors.Errorf(executors.CodeUnsupported,
+			"op %s needs an engine that clones voices; %s has only its built-in voices", op, e.engine.Name())
+	}
+	return executors.Result{}, executors.Errorf(executors.CodeUnsupported,
+		"op %q is not known for type tts; there are %s", short(op, 80), strings.Join(operations, ", "))
+}
+
+func (e *Executor) catalogue(ctx context.Context) (catalogue, error) {
+	voices, err := e.engine.Voices(ctx)
+	if err != nil {
+		return catalogue{}, err
+	}
+	return catalogue{voices: voices, def: e.settings.DefaultVoice}, nil
+}
+
+// voiceInfo is one entry of list_voices.
+type voiceInfo struct {
+	ID        string   `json:"id"`
+	Name      string   `json:"name"`
+	Language  string   `json:"language"`
+	Languages []string `json:"languages"`
+	Gender    string   `json:"gender,omitempty"`
+	Builtin   bool     `json:"builtin"`
+	Default   bool     `json:"default,omitempty"`
+}
+
+// listVoices answers with all voices, or with those that speak a language.
+func (e *Executor) listVoices(ctx context.Context, req request) (executors.Result, error) {
+	voices, err := e.catalogue(ctx)
+	if err != nil {
+		return executors.Result{}, err
+	}
+	if req.Language != "" {
+		if _, err := voices.speak(req.Language); err != nil {
+			return executors.Result{}, err
+		}
+	}
+	list := []voiceInfo{}
+	for _, v := range voices.voices {
+		if req.Language != "" && !v.covers(req.Language) {
+			continue
+		}
+		list = append(list, voiceInfo{
+			ID: v.ID, Name: v.Name, Language: v.Language, Languages: append([]string{}, v.Languages...),
+			Gender: v.Gender, Builtin: true, Default: v.ID == voices.def,
+		})
+	}
+	return result(opListVoices, map[string]any{
+		"voices": list, "count": len(list), "default": voices.def, "engine": e.engine.Name(), "sample_rate": e.engine.SampleRate(),
+	})
+}
+
+func result(op string, output any) (executors.Result, error) {
+	raw, err := json.Marshal(output)
+	if err != nil {
+		return executors.Result{}, fmt.Errorf("encode the result: %w", err)
+	}
+	return executors.Result{Op: op, Output: raw}, nil
+}

@@ -1,0 +1,240 @@
+package tts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/autobot-fleet/autobot/executors"
+)
+
+// Stages of a synthesis, as progress reports them.
+const (
+	stageLoad       = "load"
+	stageNormalize  = "normalize"
+	stageSynthesize = "synthesize"
+	stageEncode     = "encode"
+)
+
+// freeReserve is the disk space that is left alone, in bytes.
+const freeReserve = 16 << 20
+
+// leastAudio is the shortest audio that a segment with a letter or a digit in
+// it can have; espeak-ng answers with 7 ms when it had nothing to say.
+const leastAudio = 10 * time.Millisecond
+
+// speech is the output of op synthesize.
+type speech struct {
+	DurationMS int64           `json:"duration_ms"`
+	SampleRate int             `json:"sample_rate"`
+	Channels   int             `json:"channels"`
+	BitDepth   int             `json:"bit_depth"`
+	Voice      string          `json:"voice"`
+	Engine     string          `json:"engine"`
+	Chars      int             `json:"chars"` // runes of the text as it was sent, trimmed
+	Segments   []spokenSegment `json:"segments"`
+}
+
+// spokenSegment is where one segment is in the recording.
+type spokenSegment struct {
+	Index      int   `json:"index"`
+	TextChars  int   `json:"text_chars"` // runes as spoken, after normalisation
+	StartMS    int64 `json:"start_ms"`
+	DurationMS int64 `json:"duration_ms"`
+}
+
+// synthesize speaks a text into a file in the task's spool directory.
+func (e *Executor) synthesize(ctx context.Context, task executors.Task, req request) (executors.Result, error) {
+	began := time.Now()
+	task.Progress(executors.Progress{Stage: stageLoad})
+	voices, err := e.catalogue(ctx)
+	if err != nil {
+		return executors.Result{}, err
+	}
+	j, err := req.check(task.Payload, voices, e.engine.SampleRate(), e.settings.MaxRunes)
+	if err != nil {
+		return executors.Result{}, err
+	}
+	load := time.Since(began)
+
+	task.Progress(executors.Progress{Percent: 1, Stage: stageNormalize})
+	pieces := split(j.normalize.apply(j.text, j.voice.english()))
+	if len(pieces) == 0 {
+		err := executors.Invalid("text", "nothing is left to speak after normalisation")
+		err.Hint = "set normalize to false to have the marks spoken"
+		return executors.Result{}, err
+	}
+	if err := e.enoughSpace(task.SpoolDir, j); err != nil {
+		return executors.Result{}, err
+	}
+	out, warnings, err := e.record(ctx, task, j, pieces)
+	if err != nil {
+		return executors.Result{}, err
+	}
+	res, err := result(opSynthesize, out)
+	res.Warnings, res.Load = warnings, load
+	return res, err
+}
+
+// record speaks the pieces one after the other and announces the file. Nothing
+// is left in the spool directory when it fails.
+func (e *Executor) record(ctx context.Context, task executors.Task, j job, pieces []piece) (_ *speech, _ []executors.Warning, err error) {
+	dir, err := os.MkdirTemp(task.SpoolDir, ".segments-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("create a directory for segments: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	rec, err := newRecorder(dir, j.format, e.engine.SampleRate(), j.sampleRate, e.settings.MaxBytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, rec.discard()) }()
+
+	out := &speech{
+		SampleRate: j.sampleRate, Channels: 1, BitDepth: bitDepth,
+		Voice: j.voice.ID, Engine: e.engine.Name(), Chars: utf8.RuneCountInString(j.text),
+	}
+	warnings, err := e.speakAll(ctx, task, j, pieces, dir, rec, out)
+	if err != nil {
+		return nil, nil, err
+	}
+	task.Progress(executors.Progress{Percent: 95, Stage: stageEncode})
+	more, err := e.encode(ctx, task, j, rec, out)
+	return out, append(warnings, more...), err
+}
+
+// speakAll lets the engine speak every piece into rec.
+func (e *Executor) speakAll(ctx context.Context, task executors.Task, j job, pieces []piece, dir string, rec *recorder, out *speech) ([]executors.Warning, error) {
+	var warnings []executors.Warning
+	for i, p := range pieces {
+		task.Progress(executors.Progress{
+			Percent: 2 + 92*i/len(pieces), Stage: stageSynthesize, Done: int64(i), Total: int64(len(pieces)), Unit: "segment",
+		})
+		start, before := rec.position(), rec.in
+		if err := e.speakOne(ctx, Segment{
+			Text: p.text, Voice: j.voice, RateWPM: j.rateWPM, Pitch: j.pitch, Volume: j.volume, Continues: p.continues, Dir: dir,
+		}, rec.write); err != nil {
+			return nil, inSegment(i, len(pieces), err)
+		}
+		end := rec.position()
+		if rec.in == before {
+			return nil, inSegment(i, len(pieces), engineError(e.engine.Name()+" returned no audio", ""))
+		}
+		if hasWord(p.text) && end-start < leastAudio {
+			warnings = append(warnings, executors.Warning{
+				Code:    "SEGMENT_SILENT",
+				Message: fmt.Sprintf("segment %d has text but only %d ms of audio: voice %s may not know its script", i, (end - start).Milliseconds(), j.voice.ID),
+			})
+		}
+		out.Segments = append(out.Segments, spokenSegment{
+			Index: i, TextChars: utf8.RuneCountInString(p.text),
+			StartMS: start.Milliseconds(), DurationMS: end.Milliseconds() - start.Milliseconds(),
+		})
+	}
+	task.Progress(executors.Progress{
+		Percent: 94, Stage: stageSynthesize, Done: int64(len(pieces)), Total: int64(len(pieces)), Unit: "segment",
+	})
+	return warnings, nil
+}
+
+// speakOne waits for the engine to be free and speaks one segment.
+func (e *Executor) speakOne(ctx context.Context, s Segment, emit func([]int16) error) error {
+	select {
+	case e.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-e.slots }()
+	return e.engine.Synthesize(ctx, s, emit)
+}
+
+// inSegment says in which segment an error happened.
+func inSegment(i, n int, err error) error {
+	var known *executors.Error
+	if errors.As(err, &known) {
+		at := *known
+		at.Message = fmt.Sprintf("segment %d of %d: %s", i+1, n, known.Message)
+		return &at
+	}
+	return fmt.Errorf("segment %d of %d: %w", i+1, n, err)
+}
+
+// encode finishes the file and hands it over.
+func (e *Executor) encode(ctx context.Context, task executors.Task, j job, rec *recorder, out *speech) ([]executors.Warning, error) {
+	if err := rec.drain(); err != nil {
+		return nil, err
+	}
+	var warnings []executors.Warning
+	switch {
+	case rec.peak == 0 && j.volume > 0:
+		return nil, executors.Invalid("text", "voice %s has nothing to say for it, only silence came out", j.voice.ID)
+	case j.peakNormalize > 0 && rec.quiet():
+		warnings = append(warnings, executors.Warning{
+			Code: "PEAK_NORMALIZE_SKIPPED", Message: "the speech is quieter than -60 dBFS and was not made louder",
+		})
+	case j.peakNormalize > 0:
+		if err := rec.scale(j.peakNormalize, ctx.Err); err != nil {
+			return nil, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	a := artifact(j.format, j.sampleRate, rec.duration())
+	if err := rec.finish(task.SpoolDir, a.Name); err != nil {
+		return nil, err
+	}
+	out.DurationMS = rec.duration().Milliseconds()
+	task.Artifact(a)
+	task.Progress(executors.Progress{Percent: 100, Stage: stageEncode})
+	return warnings, nil
+}
+
+func artifact(format string, rate int, length time.Duration) executors.Artifact {
+	a := executors.Artifact{
+		Name: "speech.wav", Kind: "audio", MediaType: "audio/wav",
+		Meta: map[string]string{
+			"sample_rate": strconv.Itoa(rate), "channels": "1", "bit_depth": strconv.Itoa(bitDepth),
+			"duration_ms": strconv.FormatInt(length.Milliseconds(), 10),
+		},
+	}
+	if format == formatPCM {
+		a.Name, a.MediaType = "speech.pcm", "application/octet-stream"
+		a.Meta["encoding"] = formatPCM
+	}
+	return a
+}
+
+// enoughSpace looks before the work whether the disk will take the recording.
+// A rune takes some 62 ms at 175 words a minute.
+func (e *Executor) enoughSpace(dir string, j job) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return fmt.Errorf("look at the free space of the spool: %w", err)
+	}
+	perRune := 0.062 * 175 / float64(j.rateWPM) * float64(j.sampleRate*bytesPerSample)
+	need := int64(float64(utf8.RuneCountInString(j.text))*perRune) + freeReserve
+	if free := int64(fs.Bavail) * int64(fs.Bsize); free < need {
+		err := executors.Errorf(executors.CodeResourceExhausted, "the spool has %d bytes free, about %d are needed", free, need)
+		err.Hint = "free some disk space on the worker"
+		return err
+	}
+	return nil
+}
+
+// hasWord reports whether there is a letter or a digit in s.
+func hasWord(s string) bool {
+	for _, r := range s {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return true
+		}
+	}
+	return false
+}
