@@ -7,9 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
+	"github.com/autobot-fleet/autobot/internal/backoff"
+	"github.com/autobot-fleet/autobot/internal/logging"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -19,93 +20,81 @@ import (
 type faults struct {
 	log    *zap.Logger
 	isWait func(error) bool
-	cap    func() time.Duration // longest pause between attempts
+	limit  func() time.Duration // longest pause between attempts
+	server *logging.Outage
 
 	mu     sync.Mutex
-	since  time.Time // of the outage; zero: none
-	count  uint64    // outages so far
-	reason string
-	loops  map[string]time.Time // loop -> since when it fails on its own
+	count  uint64 // outages so far
+	reason string // of the present outage, "" when there is none
+	loops  map[string]*logging.Outage
 }
 
 func newFaults(log *zap.Logger, isWait func(error) bool, limit func() time.Duration) *faults {
-	return &faults{log: log, isWait: isWait, cap: limit, loops: map[string]time.Time{}}
+	return &faults{
+		log: log, isWait: isWait, limit: limit,
+		server: logging.NewOutage(log, "work with redis"),
+		loops:  map[string]*logging.Outage{},
+	}
 }
 
 // report notes that a loop's attempt failed. ErrNotLeader and a cancelled
 // context are no faults.
 func (f *faults) report(loop string, err error) {
-	if errors.Is(err, queue.ErrNotLeader) || errors.Is(err, context.Canceled) {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.isWait(err) {
-		f.reason = err.Error()
-		if f.since.IsZero() {
-			f.since = time.Now()
+	switch {
+	case errors.Is(err, queue.ErrNotLeader), errors.Is(err, context.Canceled):
+	case f.isWait(err):
+		f.mu.Lock()
+		if f.reason == "" {
 			f.count++
-			f.log.Warn("redis does not serve; waiting for it", zap.String("loop", loop), zap.Error(err))
 		}
-		return
-	}
-	if _, known := f.loops[loop]; !known {
-		f.loops[loop] = time.Now()
-		f.log.Error("a duty of the monitor fails; it is tried again", zap.String("loop", loop), zap.Error(err))
+		f.reason = err.Error()
+		f.mu.Unlock()
+		f.server.Failed(err)
+	default:
+		f.of(loop).Failed(err)
 	}
 }
 
 // ok notes that a loop's attempt succeeded.
-func (f *faults) ok(loop string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if since, known := f.loops[loop]; known {
-		delete(f.loops, loop)
-		f.log.Info("a duty of the monitor works again", zap.String("loop", loop), zap.Duration("took", time.Since(since)))
-	}
-}
+func (f *faults) ok(loop string) { f.of(loop).Recovered() }
 
 // writesWork ends an outage. Only the leader loop calls it: it writes, so a
 // server that answers reads alone does not look healthy.
 func (f *faults) writesWork() {
 	f.mu.Lock()
+	f.reason = ""
+	f.mu.Unlock()
+	f.server.Recovered()
+	f.ok("leader")
+}
+
+func (f *faults) of(loop string) *logging.Outage {
+	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.since.IsZero() {
-		f.log.Info("redis serves again", zap.Duration("took", time.Since(f.since)))
-		f.since, f.reason = time.Time{}, ""
+	o := f.loops[loop]
+	if o == nil {
+		o = logging.NewOutage(f.log, "do the monitor's duty "+loop)
+		f.loops[loop] = o
 	}
-	if since, known := f.loops["leader"]; known {
-		delete(f.loops, "leader")
-		f.log.Info("a duty of the monitor works again", zap.String("loop", "leader"), zap.Duration("took", time.Since(since)))
-	}
+	return o
 }
 
 // outages returns how many outages have started, and whether one goes on.
 func (f *faults) outages() (n uint64, now bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.count, !f.since.IsZero()
+	return f.count, f.reason != ""
 }
 
 // outage returns why the server does not serve, "" when it does.
 func (f *faults) outage() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.since.IsZero() {
-		return ""
-	}
 	return f.reason
 }
 
-// backoff returns growing, jittered pauses up to the cap, without end.
-func (f *faults) backoff() *backoff.ExponentialBackOff {
-	b := backoff.NewExponentialBackOff()
-	b.InitialInterval = 50 * time.Millisecond
-	b.MaxInterval = f.cap()
-	b.RandomizationFactor = 0.3
-	b.Reset()
-	return b
-}
+// backoff returns growing, jittered pauses up to the limit, without end.
+func (f *faults) backoff() *backoff.Backoff { return backoff.New(50*time.Millisecond, f.limit()) }
 
 // jitter spreads d by +-10 %, so that control planes do not march in step.
 func jitter(d time.Duration) time.Duration {

@@ -51,7 +51,7 @@ func (l *leadership) run(ctx context.Context) {
 		ttl := l.ttl()
 		wait := jitter(ttl / 3)
 		if err := l.renew(ctx, ttl); err != nil {
-			wait = min(wait, pause.NextBackOff())
+			wait = min(wait, pause.Next())
 		} else {
 			pause.Reset()
 		}

@@ -157,7 +157,7 @@ func (m *Monitor) loop(ctx context.Context, name string, wake <-chan struct{}, s
 		default:
 			m.lead.denied(err)
 			m.faults.report(name, err)
-			pause = back.NextBackOff()
+			pause = back.Next()
 		}
 		if !pauseFor(ctx, pause, wake) {
 			return nil

@@ -59,7 +59,7 @@ func (m *Monitor) watchLoop(ctx context.Context) error {
 		} else {
 			m.faults.report("watch", err)
 		}
-		if !pauseFor(ctx, pause.NextBackOff(), nil) {
+		if !pauseFor(ctx, pause.Next(), nil) {
 			return nil
 		}
 	}
