@@ -3,6 +3,7 @@ package redislist
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -77,8 +78,8 @@ func infoField(info, name string) string {
 // isReply reports whether the server itself answered with an error: it is
 // there, and does not offer or allow the command.
 func isReply(err error) bool {
-	s := err.Error()
-	return strings.HasPrefix(s, "ERR ") || strings.HasPrefix(s, "NOPERM ")
+	var reply redis.Error
+	return errors.As(err, &reply) && !strings.HasPrefix(err.Error(), "LOADING ")
 }
 
 // Owned lists what a worker owns, most urgent first. See queue.MonitorSide.
