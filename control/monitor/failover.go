@@ -14,6 +14,7 @@ import (
 )
 
 const (
+	ownedPiece       = 10000           // ids of a worker read at once
 	migrateChunk     = 100             // ids a migrate script handles at once
 	parallelFailover = 4               // workers failed over at the same time
 	callTimeout      = 5 * time.Second // of one call to the queue
@@ -136,24 +137,27 @@ func (m *Monitor) migrateAll(ctx context.Context, lease queue.Lease, worker stri
 }
 
 // migrateOwned empties the worker's set of owned tasks and returns the ids it
-// took from there.
+// took from there. The set is read in big pieces, because the server sorts all
+// of it each time, and moved in small ones, because nobody else is served
+// meanwhile.
 func (m *Monitor) migrateOwned(ctx context.Context, lease queue.Lease, worker string) (map[string]bool, error) {
 	moved := map[string]bool{}
 	for {
-		ids, err := m.owned(ctx, worker, migrateChunk)
+		ids, err := m.owned(ctx, worker, ownedPiece)
 		if err != nil || len(ids) == 0 {
 			return moved, err
 		}
-		fresh := false
-		for _, id := range ids {
-			fresh = fresh || !moved[id]
-			moved[id] = true
+		before := len(moved)
+		for chunk := range slices.Chunk(ids, migrateChunk) {
+			if err := m.migrate(ctx, lease, worker, chunk); err != nil {
+				return moved, err
+			}
+			for _, id := range chunk {
+				moved[id] = true
+			}
 		}
-		if !fresh {
+		if len(moved) == before {
 			return moved, fmt.Errorf("task %s stays in the set of the dead worker after it was migrated", ids[0])
-		}
-		if err := m.migrate(ctx, lease, worker, ids); err != nil {
-			return moved, err
 		}
 	}
 }

@@ -61,9 +61,11 @@ type Monitor struct {
 	failovers failovers
 	reaper    reaper // of the reap loop alone
 
-	wakeScan, wakePromote chan struct{}
-	earliest              atomic.Int64 // delayed_until_ms heard of since the last promotion, 0: none
-	lastPromote           time.Time    // of the promote loop alone
+	// One per loop that acts only as the leader.
+	wakeScan, wakeReap, wakePromote, wakeRetention, wakeDiscover chan struct{}
+
+	earliest    atomic.Int64 // delayed_until_ms heard of since the last promotion, 0: none
+	lastPromote time.Time    // of the promote loop alone
 }
 
 // New returns a monitor that has not started. It talks to nobody yet.
@@ -84,7 +86,7 @@ func New(o Options) (*Monitor, error) {
 		o.Settings, _ = Profile("seed")
 	}
 	if problems := o.Settings.Validate(); len(problems) > 0 {
-		return nil, fmt.Errorf("failover.%s %s", problems[0].Key, problems[0].Rule)
+		return nil, fmt.Errorf("failover.%s %s", problems[0].Key, problems[0].Message)
 	}
 	gauges, err := newGauges(o.Metrics)
 	if err != nil {
@@ -93,11 +95,12 @@ func New(o Options) (*Monitor, error) {
 	log := o.Log.Named("monitor")
 	m := &Monitor{
 		backend: o.Backend, log: log, gauges: gauges,
-		alarms:      &alarms{log: log, gauges: gauges, seen: map[string]*alarm{}},
-		marks:       newMarks(),
-		failovers:   failovers{running: map[string]*failover{}, slots: make(chan struct{}, parallelFailover)},
-		wakeScan:    make(chan struct{}, 1),
-		wakePromote: make(chan struct{}, 1),
+		alarms:    &alarms{log: log, gauges: gauges, seen: map[string]*alarm{}},
+		marks:     newMarks(),
+		failovers: failovers{running: map[string]*failover{}, slots: make(chan struct{}, parallelFailover)},
+
+		wakeScan: make(chan struct{}, 1), wakeReap: make(chan struct{}, 1), wakePromote: make(chan struct{}, 1),
+		wakeRetention: make(chan struct{}, 1), wakeDiscover: make(chan struct{}, 1),
 	}
 	m.settings.Store(&o.Settings)
 	m.faults = newFaults(log, o.IsWait, m.pauseCap)
@@ -124,10 +127,10 @@ func (m *Monitor) Run(ctx context.Context) error {
 
 	var loops errgroup.Group
 	loops.Go(func() error { return m.loop(ctx, "scan", m.wakeScan, m.scanStep) })
-	loops.Go(func() error { return m.loop(ctx, "reap", nil, m.reapStep) })
+	loops.Go(func() error { return m.loop(ctx, "reap", m.wakeReap, m.reapStep) })
 	loops.Go(func() error { return m.loop(ctx, "promote", m.wakePromote, m.promoteStep) })
-	loops.Go(func() error { return m.loop(ctx, "retention", nil, m.retentionStep) })
-	loops.Go(func() error { return m.loop(ctx, "discover", nil, m.discoverStep) })
+	loops.Go(func() error { return m.loop(ctx, "retention", m.wakeRetention, m.retentionStep) })
+	loops.Go(func() error { return m.loop(ctx, "discover", m.wakeDiscover, m.discoverStep) })
 	loops.Go(func() error { return m.loop(ctx, "gauges", nil, m.gaugesStep) })
 	loops.Go(func() error { return m.watchLoop(ctx) })
 	err := loops.Wait()
@@ -173,8 +176,9 @@ func (m *Monitor) leadSettled(leader bool) {
 		return
 	}
 	m.gauges.leader.Set(1)
-	nudge(m.wakeScan)
-	nudge(m.wakePromote)
+	for _, wake := range []chan struct{}{m.wakeScan, m.wakeReap, m.wakePromote, m.wakeRetention, m.wakeDiscover} {
+		nudge(wake)
+	}
 }
 
 // Status says what the monitor is doing.
@@ -191,10 +195,16 @@ func (m *Monitor) Status() Status {
 	return Status{ID: m.lead.id, Leader: leads, Epoch: lease.Epoch, Outage: m.faults.outage()}
 }
 
+// Leader reports whether this control plane leads.
+func (m *Monitor) Leader() bool {
+	_, leads := m.lead.lease()
+	return leads
+}
+
 // Reload replaces the settings. Invalid ones are refused and change nothing.
 func (m *Monitor) Reload(c FailoverConfig) error {
 	if problems := c.Validate(); len(problems) > 0 {
-		return fmt.Errorf("failover.%s %s", problems[0].Key, problems[0].Rule)
+		return fmt.Errorf("failover.%s %s", problems[0].Key, problems[0].Message)
 	}
 	m.settings.Store(&c)
 	nudge(m.wakeScan)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/autobot-fleet/autobot/internal/configfile"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -82,37 +83,33 @@ func Profile(name string) (FailoverConfig, bool) {
 	return FailoverConfig{}, false
 }
 
-// Problem says which setting breaks which rule.
-type Problem struct {
-	Key  string // without the section, for example "check_interval"
-	Rule string
-}
-
 // Validate reports every setting that is out of its limits, nil if none is.
-func (c FailoverConfig) Validate() []Problem {
-	var out []Problem
+func (c FailoverConfig) Validate() []configfile.Problem {
+	var out []configfile.Problem
+	problem := func(key, format string, args ...any) {
+		out = append(out, configfile.Problem{Key: key, Message: fmt.Sprintf(format, args...)})
+	}
 	within := func(key string, v, low, high time.Duration) {
 		if v < low || v > high {
-			out = append(out, Problem{key, fmt.Sprintf("must be between %v and %v, is %v", low, high, v)})
+			problem(key, "must be between %s and %s, is %s", configfile.FormatDuration(low), configfile.FormatDuration(high), configfile.FormatDuration(v))
 		}
 	}
 	count := func(key string, v, low, high int) {
 		if v < low || v > high {
-			out = append(out, Problem{key, fmt.Sprintf("must be between %d and %d, is %d", low, high, v)})
+			problem(key, "must be between %d and %d, is %d", low, high, v)
 		}
 	}
 	const day = 24 * time.Hour
 	within("heartbeat_interval", c.HeartbeatInterval, 200*time.Millisecond, 10*time.Minute)
 	if c.HeartbeatTimeout < 2*c.HeartbeatInterval {
-		out = append(out, Problem{"heartbeat_timeout", fmt.Sprintf(
-			"must be at least twice heartbeat_interval (%v), is %v: one late beat would take a living worker's tasks away", c.HeartbeatInterval, c.HeartbeatTimeout)})
+		problem("heartbeat_timeout", "must be at least twice heartbeat_interval (%v), is %v: one late beat would take a living worker's tasks away",
+			c.HeartbeatInterval, c.HeartbeatTimeout)
 	}
 	count("max_retries", c.MaxRetries, 0, 1000)
 	within("requeue_delay", c.RequeueDelay, 0, time.Hour)
 	within("check_interval", c.CheckInterval, 100*time.Millisecond, 10*time.Minute)
 	if !slices.Equal(c.PriorityQueues, priorityWords()) {
-		out = append(out, Problem{"priority_queues", fmt.Sprintf(
-			"must be %v, is %v: every agent claims in this order", priorityWords(), c.PriorityQueues)})
+		problem("priority_queues", "must be %v, is %v: every agent claims in this order", priorityWords(), c.PriorityQueues)
 	}
 	within("result_ttl", c.ResultTTL, time.Second, 30*day)
 	within("retention_completed", c.RetentionCompleted, time.Minute, 3650*day)
