@@ -98,14 +98,14 @@ func (l *loader) assignText(f field, key, text string, o origin) {
 // "k=v, l=w"; both, and everything nested, may also be in YAML's [] and {}.
 func textNode(t reflect.Type, text string) (*node, error) {
 	scalar := &node{kind: scalarNode, text: text}
-	if reflect.PointerTo(t).Implements(unmarshalerType) {
+	isList, isMap := t.Kind() == reflect.Slice, t.Kind() == reflect.Map
+	trimmed := strings.TrimSpace(text)
+	if reflect.PointerTo(t).Implements(unmarshalerType) && !(isList && strings.HasPrefix(trimmed, "[")) {
 		return scalar, nil
 	}
 	if t.Kind() == reflect.Interface {
 		return textAny(text), nil
 	}
-	isList, isMap := t.Kind() == reflect.Slice, t.Kind() == reflect.Map
-	trimmed := strings.TrimSpace(text)
 	if (isList || isMap) && (strings.HasPrefix(trimmed, "[") || strings.HasPrefix(trimmed, "{")) {
 		root, problems := parseYAML("", []byte("value: "+trimmed))
 		if len(problems) > 0 || root == nil || len(root.pairs) != 1 {
@@ -149,7 +149,8 @@ type assigner struct {
 
 func (a *assigner) assign(v reflect.Value, n *node, key string) error {
 	t := v.Type()
-	if reflect.PointerTo(t).Implements(unmarshalerType) {
+	// A list with UnmarshalText may be written as one text or as a list.
+	if reflect.PointerTo(t).Implements(unmarshalerType) && !(t.Kind() == reflect.Slice && n.kind == listNode) {
 		return a.unmarshal(v, n)
 	}
 	switch t.Kind() {
