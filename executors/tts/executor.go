@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/autobot-fleet/autobot/executors"
@@ -45,12 +43,10 @@ func NewWithEngine(s Settings, engine Engine) *Executor {
 // without the default voice, the executor is not ready and says why.
 func (e *Executor) Describe(ctx context.Context) (executors.Description, error) {
 	d := executors.Description{
-		Name:    Name,
-		Version: buildinfo.Version,
-		Engine:  e.engine.Name(),
-		Types: []executors.TypeDescription{{
-			Type: Name, Ops: slices.Clone(operations), DefaultTimeout: defaultTimeout, MaxTimeout: maxTimeout,
-		}},
+		Name:        Name,
+		Version:     buildinfo.Version,
+		Engine:      e.engine.Name(),
+		Types:       []executors.TypeDescription{taskType()},
 		Concurrency: e.settings.Concurrency,
 	}
 	version, err := e.engine.Probe(ctx)
@@ -84,9 +80,12 @@ func reason(err error) string {
 
 // Execute runs one task.
 func (e *Executor) Execute(ctx context.Context, task executors.Task) (executors.Result, error) {
-	var req request
-	op, err := decode(task.Payload, &req)
+	op, err := executors.Op(task, taskType())
 	if err != nil {
+		return executors.Result{}, err
+	}
+	var req request
+	if err := executors.DecodePayload(task, &req); err != nil {
 		return executors.Result{}, err
 	}
 	switch op {
@@ -94,12 +93,20 @@ func (e *Executor) Execute(ctx context.Context, task executors.Task) (executors.
 		return e.synthesize(ctx, task, req)
 	case opListVoices:
 		return e.listVoices(ctx, req)
-	case opCreateVoice, opDeleteVoice:
-		return executors.Result{}, executors.Errorf(executors.CodeUnsupported,
-			"op %s needs an engine that clones voices; %s has only its built-in voices", op, e.engine.Name())
 	}
-	return executors.Result{}, executors.Errorf(executors.CodeUnsupported,
-		"op %q is not known for type tts; there are %s", short(op, 80), strings.Join(operations, ", "))
+	refusal := executors.Errorf(executors.CodeUnsupported,
+		"op %s needs an engine that clones voices; %s has only its built-in voices", op, e.engine.Name())
+	refusal.Field = "op"
+	return executors.Result{}, refusal
+}
+
+func taskType() executors.TypeDescription {
+	return executors.TypeDescription{
+		Type:           Name,
+		Ops:            []string{opSynthesize, opListVoices, opCreateVoice, opDeleteVoice},
+		DefaultTimeout: defaultTimeout,
+		MaxTimeout:     maxTimeout,
+	}
 }
 
 func (e *Executor) catalogue(ctx context.Context) (catalogue, error) {

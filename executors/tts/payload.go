@@ -19,8 +19,6 @@ const (
 	opDeleteVoice = "delete_voice"
 )
 
-var operations = []string{opSynthesize, opListVoices, opCreateVoice, opDeleteVoice}
-
 // Formats of the audio file.
 const (
 	formatWAV = "wav"

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autobot-fleet/autobot/executors"
 	"github.com/autobot-fleet/autobot/executors/child"
 )
 
@@ -76,16 +77,21 @@ func ending(proc *child.Process, err error) string {
 	return err.Error()
 }
 
-// cleanEnv is the whole environment of a program: nothing of the agent's or the
-// user's leaks into it, and no stray ESPEAK_DATA_PATH misleads it.
+// cleanEnv is the environment of a program: ours, in UTF-8, without what could
+// mislead espeak-ng or is meant for this process alone. The mark by which the
+// agent finds everything that an executor started stays in it.
 func cleanEnv() []string {
-	env := []string{"LANG=C.UTF-8", "LC_ALL=C.UTF-8"}
-	for _, name := range []string{"PATH", "TMPDIR"} {
-		if v, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+v)
+	var env []string
+	for _, kv := range os.Environ() {
+		name, _, _ := strings.Cut(kv, "=")
+		switch {
+		case name == "LANG", name == "ESPEAK_DATA_PATH", name == executors.EnvConfig,
+			strings.HasPrefix(name, "LC_"), strings.HasPrefix(name, "PLUGIN_"):
+		default:
+			env = append(env, kv)
 		}
 	}
-	return env
+	return append(env, "LANG=C.UTF-8", "LC_ALL=C.UTF-8")
 }
 
 // capped keeps the first maxOutput bytes written to it.

@@ -1,0 +1,124 @@
+package tts
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/autobot-fleet/autobot/executors"
+)
+
+func installed(t *testing.T, def string) catalogue {
+	t.Helper()
+	voices, err := NewEspeak(DefaultSettings()).Voices(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return catalogue{voices: voices, def: def}
+}
+
+func TestLanguageFindsAVoice(t *testing.T) {
+	t.Parallel()
+	c := installed(t, "en-us")
+	for tag, want := range map[string]string{
+		"en":      "en-us", // the default voice speaks it
+		"en-GB":   "en-gb",
+		"EN-us":   "en-us",
+		"en-AU":   "en-us", // nobody speaks the region
+		"de":      "de",
+		"de-AT":   "de",
+		"pt-BR":   "pt-br",
+		"pt-PT":   "pt",
+		"fr":      "fr-fr",
+		"es-MX":   "es-419",
+		"no":      "nb",
+		"zh":      "cmn",
+		"zh-TW":   "cmn",
+		"iw":      "he", // the old code
+		"ru":      "ru",
+		"chr":     "",
+		"tlh-Foo": "",
+		"xx":      "",
+	} {
+		v, err := c.speak(tag)
+		switch {
+		case want == "" && !executors.IsCode(err, executors.CodeNotFound):
+			t.Errorf("%s: voice %q, error %v", tag, v.ID, err)
+		case want != "" && (err != nil || v.ID != want):
+			t.Errorf("%s: voice %q (%v), want %s", tag, v.ID, err, want)
+		}
+	}
+}
+
+func TestVoiceAndLanguageMustFit(t *testing.T) {
+	t.Parallel()
+	e := newExecutor(t, nil)
+	mustSpeak(t, e, map[string]any{"text": "Hallo.", "voice": "de", "language": "de-AT"})
+	s := run(t.Context(), t, e, payload(t, map[string]any{"text": "Hallo.", "voice": "de", "language": "fr"}), nil)
+	if s.err == nil || s.err.Code != executors.CodeInvalidInput || s.err.Field != "language" {
+		t.Errorf("%+v", s.err)
+	}
+	s = run(t.Context(), t, e, payload(t, map[string]any{"text": "Hallo.", "voice": "de", "voice_id": "fr-fr"}), nil)
+	if s.err == nil || s.err.Field != "voice_id" {
+		t.Errorf("%+v", s.err)
+	}
+}
+
+func TestNotFoundNamesThreeNearest(t *testing.T) {
+	t.Parallel()
+	c := installed(t, "en-us")
+	_, err := c.find("en-su")
+	if err == nil || !strings.Contains(err.Error(), "nearest: en-us, ") || strings.Count(err.Error(), ",") != 2 {
+		t.Errorf("%v", err)
+	}
+	if _, err := c.find("nosuch"); strings.Count(err.Error(), ",") != 2 {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestListVoices(t *testing.T) {
+	t.Parallel()
+	e := newExecutor(t, nil)
+	list := func(fields map[string]any) (voices []voiceInfo, count int) {
+		t.Helper()
+		fields["op"] = "list_voices"
+		s := run(t.Context(), t, e, payload(t, fields), nil)
+		if s.err != nil {
+			t.Fatal(s.err)
+		}
+		var out struct {
+			Voices  []voiceInfo `json:"voices"`
+			Count   int         `json:"count"`
+			Default string      `json:"default"`
+		}
+		if err := json.Unmarshal(s.result.Output, &out); err != nil || out.Default != "en-us" {
+			t.Fatalf("%s: %v", s.result.Output, err)
+		}
+		return out.Voices, out.Count
+	}
+	all, count := list(map[string]any{})
+	if len(all) < 100 || count != len(all) {
+		t.Errorf("%d voices, count %d", len(all), count)
+	}
+	english, _ := list(map[string]any{"language": "en"})
+	if len(english) < 5 || len(english) > 20 {
+		t.Errorf("%d English voices", len(english))
+	}
+	for _, v := range english {
+		if !strings.HasPrefix(v.Language, "en") {
+			t.Errorf("%+v is not English", v)
+		}
+	}
+}
+
+func TestEditDistance(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"en-us", "en-us", 0}, {"abc", "acb", 2}} {
+		if got := editDistance(tt.a, tt.b); got != tt.want {
+			t.Errorf("%s, %s: %d, want %d", tt.a, tt.b, got, tt.want)
+		}
+	}
+}
