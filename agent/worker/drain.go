@@ -1,0 +1,210 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/autobot-fleet/autobot/internal/backoff"
+	"github.com/autobot-fleet/autobot/queue"
+)
+
+const (
+	// stopGrace is how long executions get to end after they were told to,
+	// before they are killed: the host itself kills after five seconds.
+	stopGrace = 7 * time.Second
+	// settleGrace is how long outcomes get to be accepted at the end.
+	settleGrace = 10 * time.Second
+	// deregisterGrace bounds the last act.
+	deregisterGrace = 5 * time.Second
+)
+
+// UndeliveredError is returned by Run when the queue could not be reached until
+// the drain was over. The tasks run again when the worker's lease has lapsed.
+type UndeliveredError struct {
+	IDs []string
+}
+
+func (e *UndeliveredError) Error() string {
+	ids := e.IDs
+	more := ""
+	if len(ids) > 20 {
+		ids, more = ids[:20], fmt.Sprintf(" and %d more", len(ids)-20)
+	}
+	return fmt.Sprintf("the outcomes of %d tasks could not be delivered, they will run again: %s%s",
+		len(e.IDs), strings.Join(ids, ", "), more)
+}
+
+// drain ends the work: no new claims, then running tasks get DrainTimeout, then
+// the rest is handed back. It returns when every outcome has been accepted, or
+// an *UndeliveredError.
+func (w *Worker) drain() error {
+	w.mu.Lock()
+	w.stopping = true
+	n := len(w.runs)
+	w.mu.Unlock()
+	w.log.Info("draining: no new tasks are taken", zap.Int("tasks", n), zap.Duration("limit", w.o.DrainTimeout))
+	w.requestBeat()
+	w.wakeClaimer()
+	limit := time.Now().Add(w.o.DrainTimeout)
+
+	if w.await(limit, w.handBack, w.allSettled) {
+		return nil
+	}
+	w.handBackRunning()
+	w.await(time.Now().Add(stopGrace), nil, w.nothingRuns)
+	w.killRunning()
+	w.await(time.Now().Add(stopGrace), nil, w.nothingRuns)
+	if w.await(maxTime(limit, time.Now().Add(settleGrace)), nil, w.allSettled) {
+		return nil
+	}
+	return w.undelivered()
+}
+
+// await waits until cond holds, which is asked with mu held. It reports false
+// when limit passed or stop was closed before.
+func (w *Worker) await(limit time.Time, stop <-chan struct{}, cond func() bool) bool {
+	timer := time.NewTimer(time.Until(limit))
+	defer timer.Stop()
+	for {
+		changed := w.changed.next()
+		w.mu.Lock()
+		ok := cond()
+		w.mu.Unlock()
+		if ok {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-stop:
+			return false
+		case <-timer.C:
+			return false
+		}
+	}
+}
+
+// allSettled reports whether nothing is left to be done for any task.
+func (w *Worker) allSettled() bool {
+	if w.superseded {
+		return w.executing(false) == 0 && w.claimsStopped
+	}
+	return len(w.runs) == 0 && w.claimsStopped && len(w.owed) == 0 && (!w.recovering || !w.registered)
+}
+
+func (w *Worker) nothingRuns() bool { return w.executing(false) == 0 }
+
+// handBackRunning stops what still runs; the outcome of each is a release.
+func (w *Worker) handBackRunning() {
+	w.mu.Lock()
+	w.handingBack = true
+	n := w.executing(false)
+	for _, r := range w.runs {
+		if !r.ended {
+			r.cancel(errHandBack)
+		}
+	}
+	w.mu.Unlock()
+	if n > 0 {
+		w.log.Info("handing back running tasks", zap.Int("tasks", n))
+	}
+}
+
+func (w *Worker) killRunning() {
+	w.mu.Lock()
+	var keys []runKey
+	for key, r := range w.runs {
+		if !r.ended {
+			keys = append(keys, key)
+		}
+	}
+	w.mu.Unlock()
+	for _, key := range keys {
+		w.log.Warn("killing the executor of a task that does not stop", zap.String("task", key.id), zap.Int64("attempt", key.attempt))
+		w.o.Executors.KillTask(key.id, key.attempt)
+	}
+}
+
+// undelivered names the tasks whose outcome nobody has accepted.
+func (w *Worker) undelivered() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ids := map[string]bool{}
+	for id := range w.owed {
+		ids[id] = true
+	}
+	for _, r := range w.runs {
+		if !r.dropped {
+			ids[r.claim.ID] = true
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	e := &UndeliveredError{}
+	for id := range ids {
+		e.IDs = append(e.IDs, strings.ToValidUTF8(id, "\uFFFD"))
+	}
+	slices.Sort(e.IDs)
+	return e
+}
+
+// deregister is the last act of a clean stop. What cannot be done leaves the
+// mark of an unclean exit, and the next start takes care of it.
+func (w *Worker) deregister() {
+	w.mu.Lock()
+	registered, generation := w.registered, w.generation
+	w.mu.Unlock()
+	if !registered {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), deregisterGrace)
+	defer cancel()
+	back := backoff.New(50*time.Millisecond, time.Second)
+	for {
+		err := w.o.Heartbeat.Deregister(ctx, w.o.WorkerID, generation)
+		switch {
+		case err == nil, errors.Is(err, queue.ErrReregister):
+			if err := w.files.deregistered(); err != nil {
+				w.log.Warn("the next start will take this stop for an unclean one", zap.Error(err))
+			}
+			w.log.Info("deregistered", zap.String("worker", w.o.WorkerID))
+			return
+		case errors.Is(err, queue.ErrSuperseded):
+			return
+		case errors.Is(err, queue.ErrNotEmpty):
+			w.releaseLeftovers(ctx, generation)
+		}
+		if !backoff.Sleep(ctx, back.Next()) {
+			w.log.Warn("could not deregister: a failover event may follow", zap.Error(err))
+			return
+		}
+	}
+}
+
+// releaseLeftovers hands back claims whose answer was lost. All calls have
+// ended, so every claim the server names is one of those.
+func (w *Worker) releaseLeftovers(ctx context.Context, generation int64) {
+	state := w.state()
+	r, err := w.o.Heartbeat.Renew(ctx, queue.Beat{
+		WorkerID: w.o.WorkerID, Generation: generation, JSON: w.document(state), TTL: w.o.HeartbeatTTL,
+	})
+	if err != nil || len(r.Unknown) == 0 {
+		return
+	}
+	if _, err := w.o.Backend.Release(ctx, w.o.WorkerID, r.Unknown); err == nil {
+		w.logStrays(r.Unknown)
+	}
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
