@@ -54,8 +54,8 @@ func (s *Submission) Validate() error {
 		}
 	}
 	for i, w := range s.Exclude {
-		if err := CheckWorkerID(w); err != nil {
-			return &InvalidError{Field: fmt.Sprintf("exclude[%d]", i), Rule: err.(*InvalidError).Rule}
+		if !workerPattern.MatchString(w) {
+			return &InvalidError{Field: fmt.Sprintf("exclude[%d]", i), Rule: "is not a worker id: " + quote(w)}
 		}
 	}
 	if len(s.UniqueKey) > 512 || !utf8.ValidString(s.UniqueKey) {

@@ -2,6 +2,7 @@ package queuetest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -177,7 +178,8 @@ var workerTests = []test{
 		w.must(err)
 		w.equal("document", string(doc), `{"error":1}`)
 		_, err = w.b.Result(w.ctx, id)
-		if _, ok := err.(*queue.FailedError); !ok {
+		var ended *queue.FailedError
+		if !errors.As(err, &ended) {
 			w.t.Fatalf("result error %v", err)
 		}
 		w.wantIdle()

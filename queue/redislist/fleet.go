@@ -69,10 +69,11 @@ func (b *Backend) workerRecords(ctx context.Context, ids []string) ([]queue.Work
 		return nil, fmt.Errorf("read %d workers: %w", len(ids), err)
 	}
 	out := make([]queue.WorkerRecord, len(ids))
-	for i, r := range replies {
+	for i, id := range ids {
+		r := replies[i]
 		h := r.config.Val()
 		w := queue.WorkerRecord{
-			ID: ids[i], Registered: r.register.Val(), Cordoned: r.cordoned.Val(), Generation: parseInt(h["generation"]),
+			ID: id, Registered: r.register.Val(), Cordoned: r.cordoned.Val(), Generation: parseInt(h["generation"]),
 			NodeID: h["node_id"], MaxConcurrent: parseCount(h["max_concurrent"], 0), Version: h["version"],
 			RegisteredAt: parseSeconds(h["registered_at"]), Tasks: r.tasks.Val(), Alive: r.beat.Err() == nil,
 		}

@@ -3,6 +3,7 @@ package redislist_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -53,7 +54,7 @@ func (f *foreign) cli(lines ...string) any {
 			args = append(args, w)
 		}
 		v, err := f.rdb.Do(f.Context(), args...).Result()
-		if err != nil && err != redis.Nil {
+		if err != nil && !errors.Is(err, redis.Nil) {
 			f.Fatalf("%s: %v", line, err)
 		}
 		last = v
@@ -374,7 +375,7 @@ func TestForeignWorkerAndMonitor(t *testing.T) {
 		if s, _, err := f.b.Finish(t.Context(), "ours", []queue.Outcome{{Fence: old.Fence(), Result: json.RawMessage(`{}`)}}, nil); err != nil || s[0] != queue.SettledStale {
 			t.Fatal(s, err)
 		}
-		if _, err := f.b.Renew(t.Context(), queue.Beat{WorkerID: "ours", Generation: f.g, JSON: json.RawMessage(`{}`), TTL: time.Minute}); err != queue.ErrReregister {
+		if _, err := f.b.Renew(t.Context(), queue.Beat{WorkerID: "ours", Generation: f.g, JSON: json.RawMessage(`{}`), TTL: time.Minute}); !errors.Is(err, queue.ErrReregister) {
 			t.Fatal(err)
 		}
 		f.want("EXISTS worker:ours:config", int64(0))

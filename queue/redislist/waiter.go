@@ -86,7 +86,7 @@ func (w *waiter) Unblock(ctx context.Context) (bool, error) {
 	if err != nil {
 		var reply redis.Error
 		if errors.As(err, &reply) {
-			return false, fmt.Errorf("%w: %v", queue.ErrUnblockRefused, err)
+			return false, fmt.Errorf("%w: %w", queue.ErrUnblockRefused, err)
 		}
 		return false, fmt.Errorf("end the wait for queue %q: %w", w.name, err)
 	}

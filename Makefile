@@ -1,0 +1,59 @@
+# AutoBot Fleet. `make` alone lists what there is.
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+MODULE  := github.com/autobot-fleet/autobot
+LDFLAGS := -s -w -X $(MODULE)/internal/buildinfo.Version=$(VERSION) -X $(MODULE)/internal/buildinfo.Commit=$(COMMIT)
+GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
+TOOL    := go tool -modfile=scripts/tools/go.mod
+EXECUTORS := $(notdir $(wildcard executors/*/cmd/autobot-executor-*))
+FUZZTIME ?= 20s
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint bench fuzz build setup clean vet race vuln notice generate
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+run: setup build ## set up what is missing, then a whole fleet on this machine with one real task per executor
+	@bin/autobot-control dev --demo
+
+test: setup ## set up what is missing and run every test
+	go test ./...
+
+setup: ## install what is missing (apt-get, with sudo if needed); a second run changes nothing
+	@scripts/setup
+
+build: ## bin/autobot-agent, bin/autobot-control, bin/executors/* with their manifests
+	@mkdir -p bin/executors
+	$(GOBUILD) -o bin/ ./cmd/autobot-agent ./cmd/autobot-control
+	$(GOBUILD) -o bin/executors/ $(foreach e,$(EXECUTORS),./$(wildcard executors/*/cmd/$(e)))
+	@go run ./scripts/manifest bin/executors/autobot-executor-*
+
+lint: ## golangci-lint with the import rules
+	$(TOOL) golangci-lint run --timeout 15m ./...
+
+vet: ## go vet
+	go vet ./...
+
+race: setup ## every test under the race detector
+	go test -race ./...
+
+bench: setup build ## figures: idle cost, latency, throughput
+	go test -run '^$$' -bench . -benchtime 3s -timeout 20m ./internal/e2e/bench
+
+fuzz: ## each fuzz test for FUZZTIME
+	@scripts/fuzz $(FUZZTIME)
+
+vuln: ## govulncheck; needs its database, so it is not part of CI
+	$(TOOL) govulncheck ./...
+
+notice: ## NOTICE with the licences of everything that is linked in
+	@scripts/notice
+
+generate: ## protobuf code; needs protoc
+	go build -modfile=scripts/tools/go.mod -o bin/tools/ google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc
+	PATH=$(CURDIR)/bin/tools:$$PATH protoc -I executors/proto --go_out=. --go_opt=module=$(MODULE) --go-grpc_out=. --go-grpc_opt=module=$(MODULE) executors/proto/executor.proto
+
+clean: ## remove what was built
+	rm -rf bin dist
