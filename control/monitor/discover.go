@@ -19,7 +19,7 @@ func (m *Monitor) discoverStep(ctx context.Context) (time.Duration, error) {
 	}
 	callCtx, cancel := context.WithTimeout(ctx, discoverLimit)
 	defer cancel()
-	if err := m.backend.Discover(callCtx); err != nil {
+	if err := m.backend().Discover(callCtx); err != nil {
 		return 0, fmt.Errorf("discover foreign queues: %w", err)
 	}
 	return discoverPause, nil

@@ -165,7 +165,7 @@ func (m *Monitor) migrateOwned(ctx context.Context, lease queue.Lease, worker st
 func (m *Monitor) owned(ctx context.Context, worker string, n int) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	ids, err := m.backend.Owned(ctx, worker, n)
+	ids, err := m.backend().Owned(ctx, worker, n)
 	if err != nil {
 		return nil, fmt.Errorf("list its tasks: %w", err)
 	}
@@ -175,7 +175,7 @@ func (m *Monitor) owned(ctx context.Context, worker string, n int) ([]string, er
 func (m *Monitor) migrate(ctx context.Context, lease queue.Lease, worker string, ids []string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	moved, err := m.backend.Migrate(ctx, lease, worker, ids)
+	moved, err := m.backend().Migrate(ctx, lease, worker, ids)
 	if err != nil {
 		return fmt.Errorf("migrate %d tasks: %w", len(ids), err)
 	}
@@ -186,7 +186,7 @@ func (m *Monitor) migrate(ctx context.Context, lease queue.Lease, worker string,
 func (m *Monitor) conclude(ctx context.Context, lease queue.Lease, worker string) (*queue.FailoverEvent, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	event, err := m.backend.Conclude(ctx, lease, worker)
+	event, err := m.backend().Conclude(ctx, lease, worker)
 	if err != nil {
 		return nil, fmt.Errorf("conclude: %w", err)
 	}

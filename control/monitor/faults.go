@@ -18,10 +18,11 @@ import (
 // starts and one when it ends, however many loops run into it, and a fault of
 // one loop alone is one line at its start and one at its end.
 type faults struct {
-	log    *zap.Logger
-	isWait func(error) bool
-	limit  func() time.Duration // longest pause between attempts
-	server *logging.Outage
+	log     *zap.Logger
+	isWait  func(error) bool
+	limit   func() time.Duration // longest pause between attempts
+	explain func(error) string
+	server  *logging.Outage
 
 	mu     sync.Mutex
 	count  uint64 // outages so far
@@ -31,7 +32,7 @@ type faults struct {
 
 func newFaults(log *zap.Logger, isWait func(error) bool, limit func() time.Duration) *faults {
 	return &faults{
-		log: log, isWait: isWait, limit: limit,
+		log: log, isWait: isWait, limit: limit, explain: error.Error,
 		server: logging.NewOutage(log, "work with redis"),
 		loops:  map[string]*logging.Outage{},
 	}
@@ -47,7 +48,7 @@ func (f *faults) report(loop string, err error) {
 		if f.reason == "" {
 			f.count++
 		}
-		f.reason = err.Error()
+		f.reason = f.explain(err)
 		f.mu.Unlock()
 		f.server.Failed(err)
 	default:

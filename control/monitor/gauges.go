@@ -180,7 +180,7 @@ func (m *Monitor) gaugesStep(ctx context.Context) (time.Duration, error) {
 func (m *Monitor) listQueues(ctx context.Context) ([]queue.QueueInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	queues, err := m.backend.Queues(ctx)
+	queues, err := m.backend().Queues(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list the queues: %w", err)
 	}

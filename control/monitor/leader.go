@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,6 +23,7 @@ type leadership struct {
 	faults  *faults
 	settled func(leader bool) // called at each change, not under the lock
 	ttl     func() time.Duration
+	contact atomic.Bool // the server has answered once
 
 	mu    sync.Mutex
 	epoch int64
@@ -72,6 +74,7 @@ func (l *leadership) renew(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	l.faults.writesWork()
+	l.contact.Store(true)
 	if leader {
 		l.hold(epoch, sent.Add(ttl-ttl/10))
 	} else {

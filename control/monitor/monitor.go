@@ -36,6 +36,9 @@ type Options struct {
 	// IsWait reports whether an error means that the server does not serve
 	// right now, so that nothing may be concluded from it. Nil: every error.
 	IsWait func(error) bool
+	// Reason shortens an error for people who may not see details. Nil: its
+	// whole text.
+	Reason func(error) string
 	// Log defaults to no logging, Metrics to unregistered metrics.
 	Log     *zap.Logger
 	Metrics prometheus.Registerer
@@ -44,7 +47,7 @@ type Options struct {
 // Monitor is one control plane's monitor. Run runs it; the other methods may
 // be called at any time from any goroutine.
 type Monitor struct {
-	backend  Backend
+	current  atomic.Pointer[Backend]
 	log      *zap.Logger
 	settings atomic.Pointer[FailoverConfig]
 	lead     *leadership
@@ -94,7 +97,7 @@ func New(o Options) (*Monitor, error) {
 	}
 	log := o.Log.Named("monitor")
 	m := &Monitor{
-		backend: o.Backend, log: log, gauges: gauges,
+		log: log, gauges: gauges,
 		alarms:    &alarms{log: log, gauges: gauges, seen: map[string]*alarm{}},
 		marks:     newMarks(),
 		failovers: failovers{running: map[string]*failover{}, slots: make(chan struct{}, parallelFailover)},
@@ -103,7 +106,11 @@ func New(o Options) (*Monitor, error) {
 		wakeRetention: make(chan struct{}, 1), wakeDiscover: make(chan struct{}, 1),
 	}
 	m.settings.Store(&o.Settings)
+	m.current.Store(&o.Backend)
 	m.faults = newFaults(log, o.IsWait, m.pauseCap)
+	if o.Reason != nil {
+		m.faults.explain = o.Reason
+	}
 	m.lead = &leadership{
 		backend: o.Backend, id: o.ID, log: log, faults: m.faults, settled: m.leadSettled,
 		ttl: func() time.Duration { return leaseTTL(m.config().CheckInterval) },
@@ -195,21 +202,39 @@ func (m *Monitor) Status() Status {
 	return Status{ID: m.lead.id, Leader: leads, Epoch: lease.Epoch, Outage: m.faults.outage()}
 }
 
+// Ready reports whether the monitor can do its work, else why not.
+func (m *Monitor) Ready() (ok bool, reason string) {
+	switch reason := m.faults.outage(); {
+	case reason != "":
+		return false, "Redis does not serve: " + reason
+	case !m.lead.contact.Load():
+		return false, "Redis has not answered yet"
+	}
+	return true, ""
+}
+
 // Leader reports whether this control plane leads.
 func (m *Monitor) Leader() bool {
 	_, leads := m.lead.lease()
 	return leads
 }
 
-// Reload replaces the settings. Invalid ones are refused and change nothing.
-func (m *Monitor) Reload(c FailoverConfig) error {
+// Reload replaces the settings, and the backend when it is not nil (the same
+// layout on the same server with other settings). Invalid settings are
+// refused and change nothing.
+func (m *Monitor) Reload(c FailoverConfig, backend Backend) error {
 	if problems := c.Validate(); len(problems) > 0 {
 		return fmt.Errorf("failover.%s %s", problems[0].Key, problems[0].Message)
 	}
 	m.settings.Store(&c)
+	if backend != nil {
+		m.current.Store(&backend)
+	}
 	nudge(m.wakeScan)
 	return nil
 }
+
+func (m *Monitor) backend() Backend { return *m.current.Load() }
 
 func (m *Monitor) config() FailoverConfig { return *m.settings.Load() }
 

@@ -29,7 +29,7 @@ func (m *Monitor) promoteStep(ctx context.Context) (time.Duration, error) {
 	m.earliest.Store(0)
 	for {
 		callCtx, cancel := context.WithTimeout(ctx, callTimeout)
-		moved, next, err := m.backend.Promote(callCtx, promoteChunk)
+		moved, next, err := m.backend().Promote(callCtx, promoteChunk)
 		cancel()
 		if err != nil {
 			return 0, fmt.Errorf("promote delayed tasks: %w", err)
@@ -49,7 +49,7 @@ func (m *Monitor) promoteStep(ctx context.Context) (time.Duration, error) {
 func (m *Monitor) watchLoop(ctx context.Context) error {
 	pause := m.faults.backoff()
 	for {
-		events, err := m.backend.Watch(ctx, "")
+		events, err := m.backend().Watch(ctx, "")
 		if err == nil {
 			m.faults.ok("watch")
 			for e := range events {

@@ -158,7 +158,7 @@ func (m *Monitor) reapOwners(lease queue.Lease, dead map[string][]string) error 
 func (m *Monitor) processing(ctx context.Context, name string, offset int) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	ids, err := m.backend.Processing(ctx, name, offset, reapSlice)
+	ids, err := m.backend().Processing(ctx, name, offset, reapSlice)
 	if err != nil {
 		return nil, fmt.Errorf("read the processing list of %q: %w", name, err)
 	}
@@ -168,7 +168,7 @@ func (m *Monitor) processing(ctx context.Context, name string, offset int) ([]st
 func (m *Monitor) reap(ctx context.Context, lease queue.Lease, name string, ids []string) (queue.ReapReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	reply, err := m.backend.Reap(ctx, lease, name, ids)
+	reply, err := m.backend().Reap(ctx, lease, name, ids)
 	if err != nil {
 		return queue.ReapReply{}, fmt.Errorf("reap %d ids of queue %q: %w", len(ids), name, err)
 	}

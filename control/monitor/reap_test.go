@@ -54,7 +54,7 @@ func TestReapOfALostSetJoinsTheFailover(t *testing.T) {
 		m, _, stop := start(t, s, "a", "fast")
 		cfg := m.config()
 		cfg.HeartbeatTimeout = 30 * time.Second
-		if err := m.Reload(cfg); err != nil {
+		if err := m.Reload(cfg, nil); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(40 * time.Second)

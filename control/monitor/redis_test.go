@@ -281,7 +281,7 @@ func TestRestartOfRedisBlamesNobody(t *testing.T) {
 			settings := quick()
 			settings.HeartbeatTimeout = ttl
 			m, logs, _ := b.monitor("m", b.q)
-			if err := m.Reload(settings); err != nil {
+			if err := m.Reload(settings, nil); err != nil {
 				t.Fatal(err)
 			}
 			b.eventually("it leads", m.Leader)
@@ -314,7 +314,7 @@ func TestFrozenRedisBlamesNobody(t *testing.T) {
 	settings := quick()
 	settings.HeartbeatTimeout = ttl
 	m, _, _ := b.monitor("m", b.q)
-	if err := m.Reload(settings); err != nil {
+	if err := m.Reload(settings, nil); err != nil {
 		t.Fatal(err)
 	}
 	b.eventually("it leads", m.Leader)

@@ -20,7 +20,7 @@ func (m *Monitor) retentionStep(ctx context.Context) (time.Duration, error) {
 	}
 	callCtx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	deleted, err := m.backend.Expire(callCtx, lease, expireChunk)
+	deleted, err := m.backend().Expire(callCtx, lease, expireChunk)
 	if err != nil {
 		return 0, fmt.Errorf("delete tasks past their retention: %w", err)
 	}

@@ -42,7 +42,7 @@ func (m *Monitor) look(ctx context.Context) (verdict, error) {
 
 	callCtx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	census, err := m.backend.Alive(callCtx)
+	census, err := m.backend().Alive(callCtx)
 	if err != nil {
 		m.forget()
 		return verdict{}, fmt.Errorf("read the heartbeats: %w", err)

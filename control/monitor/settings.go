@@ -32,11 +32,11 @@ type FailoverConfig struct {
 	PriorityQueues []string `yaml:"priority_queues"`
 	// ResultTTL is how long a result can be read. 1s to 30d. Default 1h.
 	ResultTTL time.Duration `yaml:"result_ttl"`
-	// RetentionCompleted is how long a completed or cancelled task is kept.
-	// At least 1m. Default 24h.
+	// RetentionCompleted is how long a completed task is kept. At least 1m.
+	// Default 24h.
 	RetentionCompleted time.Duration `yaml:"retention_completed"`
-	// RetentionFailed is how long a failed task is kept. At least 1m.
-	// Default 7d.
+	// RetentionFailed is how long a failed or cancelled task is kept. At least
+	// 1m. Default 7d.
 	RetentionFailed time.Duration `yaml:"retention_failed"`
 	// RetryBackoff is the pause before the first retry of a failed task; it
 	// doubles with each retry up to 60s, +-20 %. 0 retries at once. At most

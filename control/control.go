@@ -1,0 +1,266 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/autobot-fleet/autobot/control/api"
+	"github.com/autobot-fleet/autobot/control/artifacts"
+	"github.com/autobot-fleet/autobot/control/auth"
+	"github.com/autobot-fleet/autobot/control/monitor"
+	"github.com/autobot-fleet/autobot/internal/buildinfo"
+	"github.com/autobot-fleet/autobot/internal/logging"
+	"github.com/autobot-fleet/autobot/internal/redisconn"
+	"github.com/autobot-fleet/autobot/internal/sdnotify"
+	"github.com/autobot-fleet/autobot/queue/redislist"
+)
+
+// database is the named Redis database of tasks and workers.
+const database = "main"
+
+// Control is one control plane.
+type Control struct {
+	cfg   *Config
+	log   *zap.Logger
+	level zap.AtomicLevel
+
+	lock      io.Closer
+	redis     *redisconn.Manager
+	monitor   *monitor.Monitor
+	queue     *live
+	api       *api.API
+	artifacts *artifacts.Store
+	cert      *Certificate
+	on        *listeners
+}
+
+// New wires a control plane and opens its addresses. It talks to nobody yet:
+// Redis may be away. Run must follow, it gives everything back. level is the
+// log's, for Reload.
+func New(cfg *Config, log *zap.Logger, level zap.AtomicLevel) (_ *Control, err error) {
+	c := &Control{cfg: cfg, log: log, level: level}
+	if c.lock, err = lockStateDir(cfg.StateDir); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			c.close()
+		}
+	}()
+	authenticator, err := openAuth(cfg.Auth, log)
+	if err != nil {
+		return nil, err
+	}
+	if c.cert, err = OpenCertificate(cfg.StateDir, cfg.TLS.CertFile, cfg.TLS.KeyFile, log.Named("tls")); err != nil {
+		return nil, err
+	}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if c.artifacts, err = artifacts.New(artifacts.Config{
+		Dir: cfg.Artifacts.Dir, TTL: cfg.Artifacts.TTL, QuotaBytes: int64(cfg.Artifacts.QuotaBytes),
+	}, log, reg); err != nil {
+		return nil, err
+	}
+	if c.redis, err = redisconn.New(cfg.Redis, log, reg); err != nil {
+		return nil, err
+	}
+	if err := c.wireQueue(reg); err != nil {
+		return nil, err
+	}
+	if c.on, err = openListeners(cfg.HTTP); err != nil {
+		return nil, err
+	}
+	c.api = api.New(api.Deps{
+		Queue: c.queue, Monitor: c.monitor, Redis: c.redis, Artifacts: c.artifacts, Auth: authenticator,
+		Metrics: reg, Ready: c.monitor.Ready, Log: log, Version: buildinfo.Version,
+	})
+	return c, nil
+}
+
+// openAuth reads the secrets, and makes them on the first start.
+func openAuth(cfg AuthConfig, log *zap.Logger) (*auth.Authenticator, error) {
+	key, err := auth.LoadOrCreateSecret(cfg.InternalKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("auth.internal_key_file: %w", err)
+	}
+	secret, err := auth.LoadOrCreateSecret(cfg.JWTSecretFile)
+	if err != nil {
+		return nil, fmt.Errorf("auth.jwt_secret_file: %w", err)
+	}
+	return auth.New(auth.Config{InternalKey: key, JWTSecret: secret, Log: log})
+}
+
+// wireQueue gives the monitor a client that is never held up by the circuit
+// breaker, and the API one behind it.
+func (c *Control) wireQueue(reg prometheus.Registerer) error {
+	acting, serving, err := c.backends(c.cfg)
+	if err != nil {
+		return err
+	}
+	c.queue = newLive(serving, c.cfg.Failover.ResultTTL)
+	c.monitor, err = monitor.New(monitor.Options{
+		Backend: acting, Settings: c.cfg.Failover, IsWait: redisconn.IsWait, Reason: redisconn.Reason, Log: c.log, Metrics: reg,
+	})
+	return err
+}
+
+func (c *Control) backends(cfg *Config) (acting, serving *redislist.Backend, err error) {
+	free, err := c.redis.Client(database)
+	if err != nil {
+		return nil, nil, err
+	}
+	guarded, err := c.redis.Guarded(database)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := layoutOptions(cfg.Failover, c.redis.Prefix())
+	return redislist.New(free, o), redislist.New(guarded, o), nil
+}
+
+// layoutOptions translates the settings: there zero means the default, here
+// it means zero.
+func layoutOptions(f monitor.FailoverConfig, prefix string) redislist.Options {
+	o := redislist.Options{
+		Prefix: prefix, MaxRetries: f.MaxRetries, ResultTTL: f.ResultTTL, RequeueDelay: f.RequeueDelay, RetryBackoff: f.RetryBackoff,
+		MaxWorkerDeaths: f.MaxWorkerDeaths, RetentionCompleted: f.RetentionCompleted, RetentionFailed: f.RetentionFailed,
+	}
+	if o.MaxRetries == 0 {
+		o.MaxRetries = -1
+	}
+	if o.RetryBackoff == 0 {
+		o.RetryBackoff = -1
+	}
+	return o
+}
+
+// URL is where the API is served over HTTPS, or without TLS when it is off.
+func (c *Control) URL() string {
+	if c.on.https != nil {
+		return "https://" + c.on.https.Addr().String()
+	}
+	return "http://" + c.on.plain.Addr().String()
+}
+
+// CAPath is the certificate that clients have to trust; empty when a
+// certificate is configured.
+func (c *Control) CAPath() string { return c.cert.CAPath() }
+
+// Ready reports whether the control plane can do its work, else why not.
+func (c *Control) Ready() (ok bool, reason string) { return c.monitor.Ready() }
+
+// Run serves until ctx is done, then lets requests and the step in progress
+// finish, gives the lead up and returns nil. It returns an error only when the
+// API can no longer be served. It may be called once.
+func (c *Control) Run(ctx context.Context) error {
+	defer c.close()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return c.monitor.Run(ctx) })
+	g.Go(func() error { return c.artifacts.Run(ctx) })
+	g.Go(func() error { return c.cert.Run(ctx) })
+	g.Go(func() error { return c.on.serve(ctx, c.api, c.cert.TLS()) })
+	g.Go(func() error { return c.notify(ctx) })
+	c.log.Info("control plane started", zap.String("url", c.URL()), zap.String("state_dir", c.cfg.StateDir),
+		zap.String("ca", c.CAPath()), zap.String("version", buildinfo.Version), zap.String("profile", c.cfg.Profile))
+	err := g.Wait()
+	c.log.Info("control plane stopped", zap.Error(err))
+	return err
+}
+
+// notify tells systemd how it goes. The service is ready although Redis may
+// be away: it serves, and says so at /readyz.
+func (c *Control) notify(ctx context.Context) error {
+	sdnotify.Ready()
+	defer sdnotify.Stopping()
+	every, watched := sdnotify.WatchdogInterval()
+	if !watched {
+		every = 10 * time.Second
+	}
+	tick := time.NewTicker(min(every, 10*time.Second))
+	defer tick.Stop()
+	for {
+		status := "ready, standing by"
+		if ok, reason := c.Ready(); !ok {
+			status = reason
+		} else if c.monitor.Leader() {
+			status = "ready, leading"
+		}
+		sdnotify.Status(status)
+		if watched {
+			sdnotify.Watchdog()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Reload takes over the log level, the failover settings and renewed
+// certificate files from a configuration that was read again. Other changes
+// need a restart and are named in the log.
+func (c *Control) Reload(cfg *Config) error {
+	sdnotify.Reloading()
+	defer sdnotify.Ready()
+	level, err := logging.ParseLevel(cfg.Log.Level)
+	if err != nil {
+		return err
+	}
+	acting, serving, err := c.backends(cfg)
+	if err != nil {
+		return err
+	}
+	if err := c.monitor.Reload(cfg.Failover, acting); err != nil {
+		return err
+	}
+	c.queue.set(serving, cfg.Failover.ResultTTL)
+	c.level.SetLevel(level)
+	c.cert.Reload()
+	c.log.Info("configuration reloaded", zap.Strings("restart_needed_for", c.needRestart(cfg)))
+	return nil
+}
+
+// needRestart lists changed settings that a reload does not take over.
+func (c *Control) needRestart(cfg *Config) []string {
+	out := []string{}
+	for _, s := range []struct {
+		key     string
+		changed bool
+	}{
+		{"http", c.cfg.HTTP != cfg.HTTP},
+		{"state_dir", c.cfg.StateDir != cfg.StateDir},
+		{"auth", c.cfg.Auth != cfg.Auth},
+		{"tls", c.cfg.TLS != cfg.TLS},
+		{"artifacts", c.cfg.Artifacts != cfg.Artifacts},
+		{"log.format", c.cfg.Log.Format != cfg.Log.Format},
+		{"redis.url", c.cfg.Redis.URL != cfg.Redis.URL},
+	} {
+		if s.changed {
+			out = append(out, s.key)
+		}
+	}
+	return out
+}
+
+// close gives back what New took.
+func (c *Control) close() {
+	if c.on != nil {
+		c.on.close()
+	}
+	var err error
+	if c.redis != nil {
+		err = c.redis.Close()
+	}
+	if err = errors.Join(err, c.lock.Close()); err != nil {
+		c.log.Warn("the control plane's end was not clean", zap.String("state_dir", filepath.Clean(c.cfg.StateDir)), zap.Error(err))
+	}
+}
