@@ -67,7 +67,7 @@ func TestVoiceAndLanguageMustFit(t *testing.T) {
 func TestNotFoundNamesThreeNearest(t *testing.T) {
 	t.Parallel()
 	c := installed(t, "en-us")
-	_, err := c.find("en-su")
+	_, err := c.find("en-uss")
 	if err == nil || !strings.Contains(err.Error(), "nearest: en-us, ") || strings.Count(err.Error(), ",") != 2 {
 		t.Errorf("%v", err)
 	}

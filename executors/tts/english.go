@@ -59,7 +59,7 @@ func expandAbbreviations(text string) string {
 	text = numberSign.ReplaceAllString(text, "number $2")
 	text = degree.ReplaceAllString(text, "P H D")
 	return rewrite(unitNumber, text, func(m match) (string, bool) {
-		if m.inWord() {
+		if m.inWord() || strings.HasSuffix(m.before, ".") || unicode.Is(unicode.Sc, lastRune(m.before)) {
 			return "", false
 		}
 		unit := units[m.groups[2]]
@@ -112,6 +112,11 @@ func nextRune(s string) rune {
 		return 0
 	}
 	r, _ := utf8.DecodeRuneInString(s)
+	return r
+}
+
+func lastRune(s string) rune {
+	r, _ := utf8.DecodeLastRuneInString(s)
 	return r
 }
 

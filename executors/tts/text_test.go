@@ -36,7 +36,7 @@ func TestSplitFindsSentences(t *testing.T) {
 		{"One line\nof one sentence.\n\nA paragraph without end\n\nNext", []string{"One line of one sentence.", "A paragraph without end", "Next"}},
 		{"今日は。元気ですか？はい！", []string{"今日は。", "元気ですか？", "はい！"}},
 		{"Wait ... what?! No way!!!", []string{"Wait ... what?!", "No way!!!"}},
-		{"Hello. ... - World.", []string{"Hello. ... -", "World."}},
+		{"Hello. ... - World.", []string{"Hello. ...", "- World."}},
 		{"- Hello.", []string{"- Hello."}},
 		{"...", []string{"..."}},
 		{" \n\t", []string{}},

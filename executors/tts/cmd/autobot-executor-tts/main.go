@@ -1,4 +1,4 @@
-// The command autobot-executor-tts runs tasks of type tts for an agent.
+// Command autobot-executor-tts runs tasks of type tts for an agent.
 package main
 
 import (
