@@ -12,15 +12,21 @@ import (
 // reply writes v as JSON, without a line end and without escaping what HTML
 // would mind: existing clients compare bodies.
 func reply(w http.ResponseWriter, status int, v any) {
+	body := mustJSON(v)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a caller who has gone does not need it
+}
+
+// mustJSON encodes what is ours or has passed safeJSON.
+func mustJSON(v any) json.RawMessage {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(err) // everything that is not ours has passed safeJSON
+		panic(err)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(bytes.TrimRight(buf.Bytes(), "\n")) // a caller who has gone does not need it
+	return bytes.TrimRight(buf.Bytes(), "\n")
 }
 
 // ok is reply with status 200, as the end of a handler.
@@ -41,11 +47,7 @@ func safeJSON(b []byte) json.RawMessage {
 	if json.Valid(b) {
 		return b
 	}
-	text, err := json.Marshal(string(b))
-	if err != nil { // a Go string always marshals
-		return json.RawMessage(`""`)
-	}
-	return text
+	return mustJSON(string(b))
 }
 
 // stamp is a time as all our bodies show it: UTC with an explicit offset and

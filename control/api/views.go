@@ -105,12 +105,3 @@ func progressData(raw json.RawMessage) json.RawMessage {
 	}
 	return mustJSON(out)
 }
-
-// mustJSON encodes what is ours or has passed safeJSON.
-func mustJSON(v any) json.RawMessage {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return b
-}
