@@ -112,11 +112,8 @@ func TestResamplingKeepsAConstant(t *testing.T) {
 func TestReadWAV(t *testing.T) {
 	t.Parallel()
 	good := append(wavHeader(22050, 6), 1, 0, 2, 0, 0xff, 0xff)
-	streamed := bytes.Clone(good) // a program that could not seek back
-	binary.LittleEndian.PutUint32(streamed[4:], 0x7ffff024)
-	binary.LittleEndian.PutUint32(streamed[40:], 0x7ffff000)
 	extra := append(append(bytes.Clone(good[:36]), "LIST\x03\x00\x00\x00abc\x00"...), good[36:]...)
-	for name, file := range map[string][]byte{"plain": good, "streaming header": streamed, "further chunk": extra} {
+	for name, file := range map[string][]byte{"plain": good, "further chunk": extra} {
 		var got []int16
 		n, err := readWAV(bytes.NewReader(file), 22050, func(f []int16) error { got = append(got, f...); return nil })
 		if err != nil || n != 3 || len(got) != 3 || got[0] != 1 || got[1] != 2 || got[2] != -1 {
@@ -125,8 +122,11 @@ func TestReadWAV(t *testing.T) {
 	}
 	stereo := bytes.Clone(good)
 	stereo[22] = 2
+	streamed := bytes.Clone(good) // the sizes of a program that could not seek back
+	binary.LittleEndian.PutUint32(streamed[4:], 0x7ffff024)
+	binary.LittleEndian.PutUint32(streamed[40:], 0x7ffff000)
 	for name, file := range map[string][]byte{
-		"nothing": {}, "half a header": good[:20], "no data": good[:36], "stereo": stereo, "other rate": append(wavHeader(16000, 2), 0, 0),
+		"nothing": {}, "half a header": good[:20], "no data": good[:36], "cut short": good[:48], "streaming header": streamed, "stereo": stereo, "other rate": append(wavHeader(16000, 2), 0, 0),
 		"data first": append(bytes.Clone(good[:12]), good[36:]...), "huge format": append(bytes.Clone(good[:16]), 0xff, 0xff, 0xff, 0xff),
 	} {
 		if n, err := readWAV(bytes.NewReader(file), 22050, func([]int16) error { return nil }); err == nil {

@@ -40,7 +40,8 @@ var languageGrammar = regexp.MustCompile(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`)
 
 // speak returns the voice for a BCP-47 language tag: the default voice when it
 // fits, else the voice that names the language, else the best of those that
-// serve it; a region that nobody speaks is dropped ("de-AT" is spoken by "de").
+// serve it; a region that nobody speaks is dropped ("de-AT" is spoken by "de"),
+// and one that nobody asked for does not matter.
 // A tag that is no longer used finds its successor ("iw" is "he").
 func (c catalogue) speak(tag string) (Voice, error) {
 	if len(tag) > 64 || !languageGrammar.MatchString(tag) {
@@ -48,6 +49,11 @@ func (c catalogue) speak(tag string) (Voice, error) {
 	}
 	for _, t := range ancestry(tag) {
 		if v, ok := c.serves(t); ok {
+			return v, nil
+		}
+	}
+	for _, v := range c.voices {
+		if v.covers(tag) { // "chr" is spoken by "chr-us-qaaa-x-west"
 			return v, nil
 		}
 	}

@@ -36,7 +36,7 @@ func TestLanguageFindsAVoice(t *testing.T) {
 		"zh-TW":   "cmn",
 		"iw":      "he", // the old code
 		"ru":      "ru",
-		"chr":     "",
+		"chr":     "chr-us-qaaa-x-west",
 		"tlh-Foo": "",
 		"xx":      "",
 	} {

@@ -90,9 +90,10 @@ func TestAFaultyEngineIsNeverASuccess(t *testing.T) {
 		name, body, says string
 	}{
 		{"exit 0 without a file", `cat >/dev/null; echo "cannot write" >&2`, "wrote no audio"},
-		{"exit 0 with a header only", wavArg + `: >"$out.txt"; echo | espeak-ng -s 9999 -w "$out" "hello"; head -c 44 "$out" >"$out.2"; mv "$out.2" "$out"`, "without a single sample"},
+		{"exit 0 with a header only", wavArg + `echo | espeak-ng -s 9999 -w "$out" "hello"; head -c 44 "$out" >"$out.2"; mv "$out.2" "$out"`, "without a single sample"},
 		{"not a WAV file", wavArg + `echo this is not a sound file at all >"$out"`, "not a WAV file"},
 		{"an empty file", wavArg + `: >"$out"`, "read WAV header"},
+		{"half of the audio", wavArg + `espeak-ng -w "$out.2" "hello"; head -c 9000 "$out.2" >"$out"; rm "$out.2"`, "cut short"},
 		{"exit 3", `cat >/dev/null; echo first >&2; echo "last words" >&2; exit 3`, "exit status 3: last words"},
 		{"death by signal", `kill -SEGV $$`, "segmentation fault"},
 	} {

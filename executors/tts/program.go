@@ -49,7 +49,7 @@ func (p program) run(ctx context.Context) (stdout, stderr string, err error) {
 		return "", "", err
 	}
 	var outBuf, errBuf capped
-	cmd := exec.Command(p.path, p.args...) //nolint:gosec // the program is the operator's setting, the arguments are ours
+	cmd := exec.Command(p.path, p.args...)
 	cmd.Dir = p.dir
 	cmd.Env = cleanEnv()
 	cmd.Stdin = strings.NewReader(p.stdin)

@@ -30,9 +30,10 @@ type recorder struct {
 	from, to int
 	filter   *resampler // nil when from == to
 
-	in   int64 // samples taken
-	out  int64 // samples written
-	peak int
+	in    int64 // samples taken
+	out   int64 // samples written
+	peak  int
+	bytes []byte // of the frame being written
 }
 
 // newRecorder starts a recording in dir. format is formatWAV or formatPCM,
@@ -71,13 +72,13 @@ func (r *recorder) append(frame []int16) error {
 		err.Hint = "send less text, or ask for a lower sample_rate or a higher rate_wpm"
 		return err
 	}
-	var b [bytesPerSample]byte
+	r.bytes = r.bytes[:0]
 	for _, s := range frame {
 		r.peak = max(r.peak, int(s), -int(s))
-		binary.LittleEndian.PutUint16(b[:], uint16(s))
-		if _, err := r.buf.Write(b[:]); err != nil {
-			return fmt.Errorf("write the audio file: %w", err)
-		}
+		r.bytes = binary.LittleEndian.AppendUint16(r.bytes, uint16(s))
+	}
+	if _, err := r.buf.Write(r.bytes); err != nil {
+		return fmt.Errorf("write the audio file: %w", err)
 	}
 	return nil
 }

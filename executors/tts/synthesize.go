@@ -23,6 +23,8 @@ const (
 	stageEncode     = "encode"
 )
 
+const freeHint = "free some disk space on the worker"
+
 // freeReserve is the disk space that is left alone, in bytes.
 const freeReserve = 16 << 20
 
@@ -76,7 +78,7 @@ func (e *Executor) synthesize(ctx context.Context, task executors.Task, req requ
 	}
 	out, warnings, err := e.record(ctx, task, j, pieces)
 	if err != nil {
-		return executors.Result{}, err
+		return executors.Result{}, diskFull(err)
 	}
 	res, err := result(opSynthesize, out)
 	res.Warnings, res.Load = warnings, load
@@ -112,7 +114,7 @@ func (e *Executor) record(ctx context.Context, task executors.Task, j job, piece
 
 // speakAll lets the engine speak every piece into rec.
 func (e *Executor) speakAll(ctx context.Context, task executors.Task, j job, pieces []piece, dir string, rec *recorder, out *speech) ([]executors.Warning, error) {
-	var warnings []executors.Warning
+	var silent []int
 	for i, p := range pieces {
 		task.Progress(executors.Progress{
 			Percent: 2 + 92*i/len(pieces), Stage: stageSynthesize, Done: int64(i), Total: int64(len(pieces)), Unit: "segment",
@@ -128,10 +130,7 @@ func (e *Executor) speakAll(ctx context.Context, task executors.Task, j job, pie
 			return nil, inSegment(i, len(pieces), engineError(e.engine.Name()+" returned no audio", ""))
 		}
 		if hasWord(p.text) && end-start < leastAudio {
-			warnings = append(warnings, executors.Warning{
-				Code:    "SEGMENT_SILENT",
-				Message: fmt.Sprintf("segment %d has text but only %d ms of audio: voice %s may not know its script", i, (end - start).Milliseconds(), j.voice.ID),
-			})
+			silent = append(silent, i)
 		}
 		out.Segments = append(out.Segments, spokenSegment{
 			Index: i, TextChars: utf8.RuneCountInString(p.text),
@@ -141,7 +140,14 @@ func (e *Executor) speakAll(ctx context.Context, task executors.Task, j job, pie
 	task.Progress(executors.Progress{
 		Percent: 94, Stage: stageSynthesize, Done: int64(len(pieces)), Total: int64(len(pieces)), Unit: "segment",
 	})
-	return warnings, nil
+	if len(silent) == 0 {
+		return nil, nil
+	}
+	return []executors.Warning{{
+		Code: "SEGMENT_SILENT",
+		Message: fmt.Sprintf("%d of %d segments, the first is %d, have text but no sound: voice %s may not know its script",
+			len(silent), len(pieces), silent[0], j.voice.ID),
+	}}, nil
 }
 
 // speakOne waits for the engine to be free and speaks one segment.
@@ -223,10 +229,20 @@ func (e *Executor) enoughSpace(dir string, j job) error {
 	need := int64(float64(utf8.RuneCountInString(j.text))*perRune) + freeReserve
 	if free := int64(fs.Bavail) * int64(fs.Bsize); free < need {
 		err := executors.Errorf(executors.CodeResourceExhausted, "the spool has %d bytes free, about %d are needed", free, need)
-		err.Hint = "free some disk space on the worker"
+		err.Hint = freeHint
 		return err
 	}
 	return nil
+}
+
+// diskFull gives a full disk its code.
+func diskFull(err error) error {
+	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+		return err
+	}
+	full := executors.Errorf(executors.CodeResourceExhausted, "the spool is full: %v", err)
+	full.Hint = freeHint
+	return full
 }
 
 // hasWord reports whether there is a letter or a digit in s.

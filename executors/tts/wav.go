@@ -39,9 +39,8 @@ func wavHeader(rate int, dataBytes uint32) []byte {
 // readWAV reads the WAV file of an engine and hands its samples to emit. It
 // insists on mono 16-bit PCM at rate, because anything else means that the
 // engine is not the one we know. It returns the number of samples.
-//
-// A data chunk that claims more than there is, as a program writes that could
-// not seek back, is read to the end of the file.
+// A file that ends before its data chunk does was cut short, by a full disk for
+// example, and is an error.
 func readWAV(r io.Reader, rate int, emit func([]int16) error) (int64, error) {
 	var riff [12]byte
 	if _, err := io.ReadFull(r, riff[:]); err != nil {
@@ -67,7 +66,11 @@ func readWAV(r io.Reader, rate int, emit func([]int16) error) (int64, error) {
 			if !known {
 				return 0, errors.New("the engine's WAV file has data before its format")
 			}
-			return readSamples(io.LimitReader(r, size), emit)
+			n, err := readSamples(io.LimitReader(r, size), emit)
+			if err == nil && n*bytesPerSample < size-size%bytesPerSample {
+				err = fmt.Errorf("the engine's WAV file is cut short, %d of %d bytes of audio are there (is the disk full?)", n*bytesPerSample, size)
+			}
+			return n, err
 		default:
 			if _, err := io.CopyN(io.Discard, r, size+size%2); err != nil {
 				return 0, fmt.Errorf("skip WAV chunk %q: %w", head[:4], err)
