@@ -33,6 +33,7 @@ import (
 // Started by hand it prints what it is; --describe prints the description as
 // JSON, --version the version.
 func Serve(e Executor) {
+	guardIfAsked()
 	if os.Getenv(handshake.MagicCookieKey) != handshake.MagicCookieValue {
 		os.Exit(byHand(e, os.Args, os.Stdout, os.Stderr))
 	}
@@ -47,6 +48,7 @@ func Serve(e Executor) {
 // fails, for example at a mistake in the settings, the process serves all the
 // same: not ready, with the error as its reason, so that the agent can show it.
 func ServeFunc(name, version string, build func() (Executor, error)) {
+	guardIfAsked()
 	e, err := buildSafely(build)
 	if err != nil {
 		e = broken{name: name, version: version, err: err}

@@ -24,17 +24,18 @@ const envActAsParent = "AUTOBOT_EXECUTORSTEST_PARENT"
 // orphaned runs this test binary again as the parent of an executor with a
 // running task, kills it with SIGKILL and looks for what is left.
 func orphaned(t *testing.T, b Binary) {
-	top, _, _ := strings.Cut(strings.TrimSuffix(t.Name(), "/leaves_nothing_when_its_parent_is_killed"), "\x00")
-	var pattern []string
-	for part := range strings.SplitSeq(top, "/") {
-		pattern = append(pattern, "^"+regexp.QuoteMeta(part)+"$")
+	names := strings.Split(t.Name(), "/")
+	names = names[:len(names)-1] // the test that calls Run
+	for i, name := range names {
+		names[i] = "^" + regexp.QuoteMeta(name) + "$"
 	}
+	dir := t.TempDir() // a killed process does not clean up
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, "-test.run="+strings.Join(pattern, "/")) // #nosec G204 -- ourselves
-	cmd.Env = append(os.Environ(), envActAsParent+"="+t.TempDir())
+	cmd := exec.Command(self, "-test.run="+strings.Join(names, "/")) // #nosec G204 -- ourselves
+	cmd.Env = append(os.Environ(), envActAsParent+"="+dir, "TMPDIR="+dir)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -127,7 +127,7 @@ func launch(b Binary, dir string, tmp func() string) (*Process, error) {
 		}
 		env = append(env, executors.EnvConfig+"="+path)
 	}
-	sockets, err := os.MkdirTemp("", "ax") // test folders are too deep for a socket
+	sockets, err := os.MkdirTemp("/tmp", "ax") // $TMPDIR may be too deep for a socket
 	if err != nil {
 		return nil, err
 	}
@@ -180,6 +180,8 @@ func (p *Process) Begin(t testing.TB, s *executors.Session, id string, c Case, d
 	}
 	return r
 }
+
+func (r *Running) ended() bool { return len(r.outcome) > 0 }
 
 // Wait waits for the outcome.
 func (r *Running) Wait(t testing.TB) Report {

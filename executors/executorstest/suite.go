@@ -60,15 +60,15 @@ func describe(t testing.TB, p *Process) executors.Description {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !d.Ready {
+		t.Fatalf("it is not ready: %v", d.Reasons)
+	}
 	return d
 }
 
 func describes(t *testing.T, b Binary) {
 	p := Start(t, b)
 	d := describe(t, p)
-	if !d.Ready {
-		t.Fatalf("it is not ready: %v", d.Reasons)
-	}
 	if d.Version == "" {
 		t.Error("it has no version")
 	}
@@ -179,7 +179,12 @@ func beginLong(t testing.TB, p *Process, s *executors.Session, b Binary, id stri
 	t.Helper()
 	before := inFlight(t, p)
 	r := p.Begin(t, s, id, b.Long, time.Time{})
-	Await(t, "the long task to run", func() bool { return inFlight(t, p) > before })
+	Await(t, "the long task to run", func() bool {
+		if r.ended() {
+			t.Fatalf("the long task ended at once: %v", r.Wait(t).Err)
+		}
+		return inFlight(t, p) > before
+	})
 	return r
 }
 
