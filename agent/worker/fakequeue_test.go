@@ -1,0 +1,693 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/autobot-fleet/autobot/queue"
+)
+
+var errAway = errors.New("dial tcp: connection refused")
+
+// fakeTask is a task of fakeQueue.
+type fakeTask struct {
+	queue.Task
+	starts int
+	ends   int // accepted outcomes
+	result json.RawMessage
+	fail   *queue.Failure
+	prog   []json.RawMessage
+}
+
+// fakeQueue is a queue.WorkerSide in memory with the rules of a real one:
+// fences, generations, a heartbeat that expires, processing lists.
+type fakeQueue struct {
+	mu         sync.Mutex
+	tasks      map[string]*fakeTask
+	lists      map[string][]string // left to right; taken from the right
+	processing map[string][]string
+	own        map[string]bool
+	generation int64
+	registered bool
+	beatUntil  time.Time
+	otherNode  bool // a living worker elsewhere has the id
+	superseded bool
+	cordoned   bool
+	paused     map[string]bool
+	missing    map[string]time.Time
+	commands   []chan queue.Command
+	pushed     notifier
+
+	// Faults. before may refuse a call; after may lose its reply.
+	before func(op string) error
+	after  func(op string) error
+
+	noUnblock   bool
+	lateBlock   time.Duration // a pop reaches the server so much later
+	calls       map[string]int
+	unexcluded  []string
+	recovered   []bool // unclean flags of Recover
+	released    []string
+	lastBeat    json.RawMessage
+	beats       int
+	deregisters int
+	blocked     int // pops blocked now
+	maxBlocked  int
+	afterEnd    []string // calls after Deregister
+}
+
+func newFakeQueue() *fakeQueue {
+	return &fakeQueue{
+		tasks: map[string]*fakeTask{}, lists: map[string][]string{}, processing: map[string][]string{},
+		own: map[string]bool{}, paused: map[string]bool{}, missing: map[string]time.Time{}, calls: map[string]int{},
+	}
+}
+
+// enter counts a call and lets it fail before it did anything.
+func (f *fakeQueue) enter(op string) error {
+	f.mu.Lock()
+	f.calls[op]++
+	if f.deregisters > 0 {
+		f.afterEnd = append(f.afterEnd, op)
+	}
+	before := f.before
+	f.mu.Unlock()
+	if before != nil {
+		return before(op)
+	}
+	return nil
+}
+
+// leave may lose the reply of a call that was made.
+func (f *fakeQueue) leave(op string) error {
+	f.mu.Lock()
+	after := f.after
+	f.mu.Unlock()
+	if after != nil {
+		return after(op)
+	}
+	return nil
+}
+
+func (f *fakeQueue) setFault(before func(op string) error) {
+	f.mu.Lock()
+	f.before = before
+	f.mu.Unlock()
+}
+
+func (f *fakeQueue) add(q, id, typ string, change ...func(*queue.Task)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := queue.Task{ID: id, Type: typ, Payload: json.RawMessage(`{}`), Status: queue.StatusQueued, Priority: queue.PriorityNormal, MaxRetries: 3, CreatedAt: time.Now()}
+	for _, c := range change {
+		c(&t)
+	}
+	f.tasks[id] = &fakeTask{Task: t}
+	f.push(q, id)
+}
+
+func (f *fakeQueue) push(q, id string) {
+	f.lists[q] = append([]string{id}, f.lists[q]...)
+	f.pushed.broadcast()
+}
+
+func (f *fakeQueue) pushFront(q, id string) {
+	f.lists[q] = append(f.lists[q], id)
+	f.pushed.broadcast()
+}
+
+func (f *fakeQueue) unprocess(q, id string) bool {
+	i := slices.Index(f.processing[q], id)
+	if i < 0 {
+		return false
+	}
+	f.processing[q] = slices.Delete(f.processing[q], i, i+1)
+	return true
+}
+
+func (f *fakeQueue) task(id string) fakeTask {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t := f.tasks[id]; t != nil {
+		return *t
+	}
+	return fakeTask{}
+}
+
+func (f *fakeQueue) count(op string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[op]
+}
+
+// idle reports whether every task has ended and no list holds anything.
+func (f *fakeQueue) idle() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, t := range f.tasks {
+		if !t.Status.Terminal() {
+			return false
+		}
+	}
+	return true
+}
+
+// problems lists ids that are lost, doubled or left behind.
+func (f *fakeQueue) problems() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []string
+	places := map[string]int{}
+	for q, l := range f.lists {
+		for _, id := range l {
+			places[id]++
+			if f.tasks[id] != nil && f.tasks[id].Status.Terminal() {
+				out = append(out, fmt.Sprintf("%s has ended and waits in %s", id, q))
+			}
+		}
+	}
+	for q, l := range f.processing {
+		for _, id := range l {
+			places[id]++
+			if t := f.tasks[id]; t == nil || t.Status != queue.StatusRunning {
+				out = append(out, fmt.Sprintf("%s hangs in the processing list of %s", id, q))
+			}
+		}
+	}
+	for id, t := range f.tasks {
+		switch {
+		case !t.Status.Terminal() && places[id] != 1:
+			out = append(out, fmt.Sprintf("%s is %s and in %d places", id, t.Status, places[id]))
+		case t.Status.Terminal() && t.ends != 1:
+			out = append(out, fmt.Sprintf("%s has %d accepted outcomes", id, t.ends))
+		case t.Status.Terminal() && f.own[id]:
+			out = append(out, id+" has ended and is still owned")
+		}
+	}
+	return out
+}
+
+func (f *fakeQueue) leaseError(generation int64) error {
+	switch {
+	case f.superseded || f.registered && generation < f.generation:
+		return queue.ErrSuperseded
+	case !f.registered || generation != f.generation:
+		return queue.ErrReregister
+	}
+	return nil
+}
+
+func (f *fakeQueue) Register(_ context.Context, r queue.Registration) (int64, error) {
+	if err := f.enter("register"); err != nil {
+		return 0, err
+	}
+	f.mu.Lock()
+	if f.otherNode {
+		f.mu.Unlock()
+		return 0, queue.ErrInUse
+	}
+	f.generation = max(f.generation, r.LastGeneration) + 1
+	f.registered = true
+	f.beatUntil = time.Now().Add(r.HeartbeatTTL)
+	g := f.generation
+	f.mu.Unlock()
+	return g, f.leave("register")
+}
+
+func (f *fakeQueue) Renew(_ context.Context, b queue.Beat) (queue.Renewal, error) {
+	if err := f.enter("renew"); err != nil {
+		return queue.Renewal{}, err
+	}
+	f.mu.Lock()
+	if err := f.leaseError(b.Generation); err != nil {
+		f.mu.Unlock()
+		return queue.Renewal{}, err
+	}
+	f.beatUntil = time.Now().Add(b.TTL)
+	f.lastBeat = b.JSON
+	f.beats++
+	r := queue.Renewal{Time: time.Now()}
+	held := map[string]bool{}
+	for _, x := range b.Held {
+		held[x.ID] = true
+		t := f.tasks[x.ID]
+		switch {
+		case t == nil || t.Status != queue.StatusRunning || t.WorkerID != b.WorkerID || t.Attempt != x.Attempt:
+			r.Lost = append(r.Lost, x)
+		case t.CancelRequested:
+			r.Cancel = append(r.Cancel, x)
+		}
+	}
+	for id := range f.own {
+		if !held[id] {
+			t := f.tasks[id]
+			r.Unknown = append(r.Unknown, queue.Fence{ID: id, Attempt: t.Attempt, Queue: t.Queue})
+		}
+	}
+	f.mu.Unlock()
+	return r, f.leave("renew")
+}
+
+// expireIfDead does what a monitor does when the heartbeat has expired.
+func (f *fakeQueue) expireIfDead() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.registered || time.Now().Before(f.beatUntil) {
+		return false
+	}
+	for id := range f.own {
+		f.requeue(f.tasks[id], true)
+	}
+	f.registered = false
+	return true
+}
+
+func (f *fakeQueue) requeue(t *fakeTask, front bool) {
+	f.unprocess(t.Queue, t.ID)
+	delete(f.own, t.ID)
+	t.Status, t.PreviousWorker, t.WorkerID = queue.StatusQueued, t.WorkerID, ""
+	if front {
+		f.pushFront(t.Queue, t.ID)
+	} else {
+		f.push(t.Queue, t.ID)
+	}
+}
+
+// take is what every claim does with an id in a processing list.
+func (f *fakeQueue) take(r *queue.ClaimRequest, reply *queue.ClaimReply, q, id string) (stop bool) {
+	note := func(kind queue.NoteKind) { reply.Notes = append(reply.Notes, queue.Note{ID: id, Queue: q, Kind: kind}) }
+	t := f.tasks[id]
+	if t == nil {
+		if first, ok := f.missing[id]; ok && time.Since(first) >= time.Second {
+			f.unprocess(q, id)
+			note(queue.NoteMissing)
+			return false
+		}
+		if _, ok := f.missing[id]; !ok {
+			f.missing[id] = time.Now()
+		}
+		reply.Missing = append(reply.Missing, queue.Fence{ID: id, Queue: q})
+		return false
+	}
+	i, served := r.Types[t.Type]
+	switch {
+	case t.Status != queue.StatusQueued:
+		f.unprocess(q, id)
+		note(queue.NoteDuplicate)
+	case !served:
+		f.unprocess(q, id)
+		f.push(queue.TypeQueue(t.Priority, t.Type), id)
+		note(queue.NoteRouted)
+	case slices.Contains(t.Exclude, r.WorkerID):
+		f.unprocess(q, id)
+		f.push("put-aside", id)
+		note(queue.NoteExcluded)
+		reply.Excluded = append(reply.Excluded, id)
+	case r.Max <= 0 || r.Free[i] <= 0:
+		f.unprocess(q, id)
+		f.pushFront(q, id)
+		note(queue.NoteFull)
+		return true
+	default:
+		t.Status, t.WorkerID, t.Queue, t.Generation = queue.StatusRunning, r.WorkerID, q, r.Generation
+		t.Attempt++
+		t.starts++
+		f.own[id] = true
+		r.Max--
+		r.Free[i]--
+		reply.Claims = append(reply.Claims, queue.Claim{Task: t.Task, WaitedFor: time.Millisecond})
+	}
+	return false
+}
+
+func (f *fakeQueue) pausedNames() []string {
+	var out []string
+	for q := range f.paused {
+		out = append(out, q)
+	}
+	return out
+}
+
+func (f *fakeQueue) sweep(r queue.ClaimRequest) (queue.ClaimReply, error) {
+	r.Free = slices.Clone(r.Free)
+	reply := queue.ClaimReply{Time: time.Now(), Paused: f.pausedNames()}
+	if err := f.leaseError(r.Generation); err != nil {
+		return reply, err
+	}
+	if f.cordoned {
+		reply.Cordoned = true
+		return reply, nil
+	}
+	for _, q := range r.Queues {
+		for !f.paused[q] && r.Max > 0 && len(f.lists[q]) > 0 {
+			id := f.pop(q)
+			if f.take(&r, &reply, q, id) {
+				break
+			}
+		}
+	}
+	return reply, nil
+}
+
+func (f *fakeQueue) pop(q string) string {
+	l := f.lists[q]
+	id := l[len(l)-1]
+	f.lists[q] = l[:len(l)-1]
+	f.processing[q] = append(f.processing[q], id)
+	return id
+}
+
+func (f *fakeQueue) Claim(_ context.Context, r queue.ClaimRequest) (queue.ClaimReply, error) {
+	if err := f.enter("claim"); err != nil {
+		return queue.ClaimReply{}, err
+	}
+	f.mu.Lock()
+	reply, err := f.sweep(r)
+	f.mu.Unlock()
+	if lost := f.leave("claim"); lost != nil {
+		return queue.ClaimReply{}, lost
+	}
+	return reply, err
+}
+
+func (f *fakeQueue) Adopt(_ context.Context, q, id string, r queue.ClaimRequest) (queue.ClaimReply, error) {
+	if err := f.enter("adopt"); err != nil {
+		return queue.ClaimReply{}, err
+	}
+	f.mu.Lock()
+	reply := queue.ClaimReply{Time: time.Now(), Paused: f.pausedNames(), Cordoned: f.cordoned}
+	err := f.leaseError(r.Generation)
+	if slices.Contains(f.processing[q], id) {
+		if err != nil || f.cordoned || f.paused[q] {
+			f.unprocess(q, id)
+			f.pushFront(q, id)
+			reply.Notes = append(reply.Notes, queue.Note{ID: id, Queue: q, Kind: queue.NotePaused})
+		} else if t := f.tasks[id]; t == nil || t.Status != queue.StatusRunning {
+			r.Free = slices.Clone(r.Free)
+			f.take(&r, &reply, q, id)
+		}
+	}
+	f.mu.Unlock()
+	if lost := f.leave("adopt"); lost != nil {
+		return queue.ClaimReply{}, lost
+	}
+	return reply, err
+}
+
+// settle applies f to the task of a fence if the fence is current.
+func (f *fakeQueue) settle(worker string, x queue.Fence, apply func(*fakeTask) queue.Settled) queue.Settled {
+	t := f.tasks[x.ID]
+	switch {
+	case t == nil:
+		delete(f.own, x.ID)
+		return queue.SettledGone
+	case t.Status == queue.StatusRunning && t.WorkerID == worker && t.Attempt == x.Attempt:
+		return apply(t)
+	case t.Attempt == x.Attempt && (t.WorkerID == worker || t.PreviousWorker == worker):
+		return queue.SettledAlready
+	}
+	return queue.SettledStale
+}
+
+func (f *fakeQueue) finalState(t *fakeTask, s queue.Status) queue.Settled {
+	f.unprocess(t.Queue, t.ID)
+	delete(f.own, t.ID)
+	t.Status = s
+	t.ends++
+	return queue.SettledOK
+}
+
+func (f *fakeQueue) Finish(_ context.Context, worker string, o []queue.Outcome, next *queue.ClaimRequest) ([]queue.Settled, queue.ClaimReply, error) {
+	if err := f.enter("finish"); err != nil {
+		return nil, queue.ClaimReply{}, err
+	}
+	f.mu.Lock()
+	var out []queue.Settled
+	for _, x := range o {
+		out = append(out, f.settle(worker, x.Fence, func(t *fakeTask) queue.Settled {
+			t.result = x.Result
+			return f.finalState(t, queue.StatusCompleted)
+		}))
+	}
+	var reply queue.ClaimReply
+	var err error
+	if next != nil {
+		reply, err = f.sweep(*next)
+	}
+	f.mu.Unlock()
+	if lost := f.leave("finish"); lost != nil {
+		return nil, queue.ClaimReply{}, lost
+	}
+	return out, reply, err
+}
+
+func (f *fakeQueue) Fail(_ context.Context, worker string, o []queue.Outcome) ([]queue.Settled, error) {
+	if err := f.enter("fail"); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	var out []queue.Settled
+	for _, x := range o {
+		out = append(out, f.settle(worker, x.Fence, func(t *fakeTask) queue.Settled {
+			t.fail = x.Failure
+			if x.Failure.Crashed {
+				t.CrashCount++
+			}
+			switch {
+			case x.Failure.Cancelled || t.CancelRequested:
+				return f.finalState(t, queue.StatusCancelled)
+			case x.Failure.NoCount && !x.Failure.Poison:
+				f.requeue(t, true)
+			case x.Failure.Retryable && !x.Failure.Poison && t.RetryCount < t.MaxRetries:
+				t.RetryCount++
+				if x.Failure.Exclude {
+					t.Exclude = append(t.Exclude, worker)
+				}
+				f.requeue(t, false)
+			default:
+				return f.finalState(t, queue.StatusFailedPermanent)
+			}
+			return queue.SettledRequeued
+		}))
+	}
+	f.mu.Unlock()
+	return out, f.leave("fail")
+}
+
+func (f *fakeQueue) Release(_ context.Context, worker string, fences []queue.Fence) ([]queue.Settled, error) {
+	if err := f.enter("release"); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	var out []queue.Settled
+	for _, x := range fences {
+		out = append(out, f.settle(worker, x, func(t *fakeTask) queue.Settled {
+			f.requeue(t, true)
+			f.released = append(f.released, t.ID)
+			return queue.SettledRequeued
+		}))
+	}
+	f.mu.Unlock()
+	return out, f.leave("release")
+}
+
+func (f *fakeQueue) ReportProgress(_ context.Context, worker string, p []queue.ProgressUpdate) error {
+	if err := f.enter("progress"); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, x := range p {
+		t := f.tasks[x.ID]
+		if t != nil && t.Status == queue.StatusRunning && t.WorkerID == worker && t.Attempt == x.Attempt {
+			t.prog = append(t.prog, x.JSON)
+		}
+	}
+	return nil
+}
+
+func (f *fakeQueue) Unexclude(_ context.Context, ids []string) ([]string, error) {
+	if err := f.enter("unexclude"); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.unexcluded = append(f.unexcluded, ids...)
+	return ids, nil
+}
+
+func (f *fakeQueue) Recover(_ context.Context, worker string, generation int64, unclean bool) (queue.RecoverReply, error) {
+	if err := f.enter("recover"); err != nil {
+		return queue.RecoverReply{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.leaseError(generation); err != nil {
+		return queue.RecoverReply{}, err
+	}
+	f.recovered = append(f.recovered, unclean)
+	var r queue.RecoverReply
+	for id := range f.own {
+		if t := f.tasks[id]; t.Generation != generation && t.WorkerID == worker {
+			f.requeue(t, true)
+			r.Requeued++
+		}
+	}
+	return r, nil
+}
+
+func (f *fakeQueue) Deregister(_ context.Context, _ string, generation int64) error {
+	if err := f.enter("deregister"); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.leaseError(generation); err != nil {
+		return err
+	}
+	if len(f.own) > 0 {
+		return queue.ErrNotEmpty
+	}
+	f.registered = false
+	f.deregisters++
+	return nil
+}
+
+func (f *fakeQueue) Commands(ctx context.Context, _ string) (<-chan queue.Command, error) {
+	if err := f.enter("commands"); err != nil {
+		return nil, err
+	}
+	in, out := make(chan queue.Command, 100), make(chan queue.Command)
+	f.mu.Lock()
+	f.commands = append(f.commands, in)
+	f.mu.Unlock()
+	go func() {
+		defer close(out)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case c := <-in:
+				select {
+				case out <- c:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	}()
+	return out, nil
+}
+
+func (f *fakeQueue) command(c queue.Command) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, in := range f.commands {
+		in <- c
+	}
+}
+
+func (f *fakeQueue) Ping(context.Context) (time.Time, error) {
+	return time.Now(), f.enter("ping")
+}
+
+func (f *fakeQueue) NewWaiter(name string) (queue.Waiter, error) {
+	if err := f.enter("newwaiter"); err != nil {
+		return nil, err
+	}
+	return &fakeWaiter{f: f, queue: name, closed: make(chan struct{})}, nil
+}
+
+// fakeWaiter pops as a server does: once the pop has arrived, it moves an id
+// whatever the client does meanwhile.
+type fakeWaiter struct {
+	f      *fakeQueue
+	queue  string
+	closed chan struct{}
+	once   sync.Once
+
+	mu     sync.Mutex
+	unlock chan struct{} // not nil while the pop is blocked
+}
+
+func (w *fakeWaiter) Wait(_ context.Context, block time.Duration) (string, error) {
+	f := w.f
+	if err := f.enter("wait"); err != nil {
+		return "", err
+	}
+	if f.lateBlock > 0 {
+		time.Sleep(f.lateBlock)
+	}
+	timer := time.NewTimer(block)
+	defer timer.Stop()
+	unlock := make(chan struct{})
+	w.mu.Lock()
+	w.unlock = unlock
+	w.mu.Unlock()
+	f.mu.Lock()
+	f.blocked++
+	f.maxBlocked = max(f.maxBlocked, f.blocked)
+	f.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		w.unlock = nil
+		w.mu.Unlock()
+		f.mu.Lock()
+		f.blocked--
+		f.mu.Unlock()
+	}()
+	for {
+		pushed := f.pushed.next()
+		f.mu.Lock()
+		if len(f.lists[w.queue]) > 0 {
+			id := f.pop(w.queue)
+			f.mu.Unlock()
+			if err := f.leave("wait"); err != nil {
+				return "", err
+			}
+			return id, nil
+		}
+		f.mu.Unlock()
+		select {
+		case <-pushed:
+		case <-timer.C:
+			return "", nil
+		case <-unlock:
+			return "", nil
+		case <-w.closed:
+			return "", errors.New("use of closed connection")
+		}
+	}
+}
+
+func (w *fakeWaiter) Unblock(context.Context) (bool, error) {
+	if err := w.f.enter("unblock"); err != nil {
+		return false, err
+	}
+	if w.f.noUnblock {
+		return false, queue.ErrUnblockRefused
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unlock == nil {
+		return false, nil
+	}
+	close(w.unlock)
+	w.unlock = nil
+	return true, nil
+}
+
+func (w *fakeWaiter) Close() error {
+	w.once.Do(func() { close(w.closed) })
+	return nil
+}
+
+func allOf(names ...string) func(op string) bool {
+	return func(op string) bool { return slices.Contains(names, op) || strings.HasPrefix(op, "all") }
+}
