@@ -2,7 +2,6 @@ package configfile
 
 import (
 	"fmt"
-	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -117,28 +116,27 @@ func maskValue(value, secret string) string {
 	}
 }
 
-// MaskURL returns text with the password of a URL masked. A text that cannot be
-// taken apart is masked as a whole, unless it clearly holds no password.
+// MaskURL returns text with the password of a URL masked. A text with an @
+// where none should be, which may end a password that was not escaped, is
+// masked as a whole.
 func MaskURL(text string) string {
 	if !strings.Contains(text, "@") {
 		return text
 	}
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" && u.Path == "" {
+	scheme, rest, ok := strings.Cut(text, "://")
+	authority := rest
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		authority = rest[:end]
+	}
+	at := strings.LastIndexByte(authority, '@')
+	if !ok || at < 0 || strings.Contains(rest[at+1:], "@") {
 		return mask
 	}
-	if _, has := u.User.Password(); !has {
-		if strings.Contains(u.String(), "@") && u.User == nil {
-			return mask
-		}
+	user, _, hasPassword := strings.Cut(authority[:at], ":")
+	if !hasPassword {
 		return text
 	}
-	_, rest, _ := strings.Cut(text, "://")
-	at := strings.LastIndexByte(strings.SplitN(rest, "/", 2)[0], '@')
-	if at < 0 {
-		return mask
-	}
-	return u.Scheme + "://" + u.User.Username() + ":" + mask + rest[at:]
+	return scheme + "://" + user + ":" + mask + rest[at:]
 }
 
 // looksSecret guesses from its name whether a setting of an executor, whose

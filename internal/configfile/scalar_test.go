@@ -58,8 +58,10 @@ func TestMaskURL(t *testing.T) {
 	for text, want := range map[string]string{
 		"redis://h:1/0":              "redis://h:1/0",
 		"redis://:pw@h:1/0":          "redis://:***@h:1/0",
-		"rediss://u:p%40w@h/0?x=y@z": "rediss://u:***@h/0?x=y@z",
+		"rediss://u:p%40w@h/0?x=y@z": "***",
 		"redis://u@h":                "redis://u@h",
+		"redis+sentinel://u:p@a,b/m": "redis+sentinel://u:***@a,b/m",
+		"redis://:a@b/c@h":           "***",
 		"redis://:p@w@h:1":           "redis://:***@h:1",
 		"redis://:p/w@h:1":           "***",
 		"a@b":                        "***",

@@ -2,6 +2,8 @@
 
 package redistest
 
+import "fmt"
+
 // An Option changes how a server is started.
 type Option func(*Server)
 
@@ -27,6 +29,34 @@ func WithConfig(key, value string) Option {
 // Server.Socket.
 func WithUnixSocket() Option {
 	return func(s *Server) { s.wantSocket = true }
+}
+
+// WithCluster makes the server a Redis Cluster of one node that has all slots.
+func WithCluster() Option {
+	return func(s *Server) {
+		s.cluster = true
+		s.config = append(s.config, setting{"cluster-enabled", "yes"})
+	}
+}
+
+// AsSentinel makes the server a Sentinel that watches master under name and
+// decides alone. It declares a master dead after half a second.
+func AsSentinel(name string, master *Server) Option {
+	return func(s *Server) {
+		s.sentinel = true
+		s.config = append(s.config,
+			setting{"sentinel", fmt.Sprintf("monitor %s 127.0.0.1 %d 1", name, master.port)},
+			setting{"sentinel", "down-after-milliseconds " + name + " 500"},
+			setting{"sentinel", "failover-timeout " + name + " 5000"})
+		if master.password != "" {
+			s.config = append(s.config, setting{"sentinel", "auth-pass " + name + " " + master.password})
+		}
+	}
+}
+
+// WithReplicaOf makes the server a replica of master.
+func WithReplicaOf(master *Server) Option {
+	return WithConfig("replicaof", fmt.Sprintf("127.0.0.1 %d", master.port))
 }
 
 // setting is one line of redis.conf.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"testing"
 )
 
 // Test ports lie below the range from which Linux takes ports for outgoing
@@ -18,6 +19,18 @@ const (
 	firstPort = 20000
 	lastPort  = 31999
 )
+
+// Port returns a free loopback port that no other test will be given until t
+// ends.
+func Port(t testing.TB) int {
+	t.Helper()
+	port, release, err := reservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(release)
+	return port
+}
 
 // reservePort returns a free loopback port that no other test binary on this
 // machine will choose until release is called.

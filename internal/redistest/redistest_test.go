@@ -115,3 +115,33 @@ func TestMiniAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestClusterTakesCommandsAlsoAfterARestart(t *testing.T) {
+	t.Parallel()
+	srv := Start(t, WithCluster())
+	srv.Restart()
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{srv.Addr()}})
+	t.Cleanup(func() { _ = rdb.Close() })
+	if err := rdb.Set(t.Context(), "k", "v", 0).Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSentinelKnowsItsMaster(t *testing.T) {
+	t.Parallel()
+	master := Start(t)
+	watch := Start(t, AsSentinel("mymaster", master))
+	rdb := redis.NewSentinelClient(&redis.Options{Addr: watch.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	got, err := rdb.GetMasterAddrByName(t.Context(), "mymaster").Result()
+	if err != nil || got[0]+":"+got[1] != master.Addr() {
+		t.Errorf("the master is %v, %v; want %s", got, err, master.Addr())
+	}
+}
+
+func TestPortIsGivenOnce(t *testing.T) {
+	t.Parallel()
+	if a, b := Port(t), Port(t); a == b {
+		t.Errorf("port %d was given twice", a)
+	}
+}

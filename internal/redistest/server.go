@@ -34,6 +34,8 @@ type Server struct {
 	password   string
 	config     []setting
 	wantSocket bool
+	cluster    bool
+	sentinel   bool
 	release    func() // gives the port back
 
 	mu   sync.Mutex
@@ -196,7 +198,11 @@ func (s *Server) launch() error {
 	if err := os.WriteFile(conf, []byte(s.configFile()), 0o600); err != nil {
 		return err
 	}
-	proc, err := startProcess(s.binary, conf)
+	args := []string{conf}
+	if s.sentinel {
+		args = append(args, "--sentinel")
+	}
+	proc, err := startProcess(s.binary, args...)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", s.binary, err)
 	}
@@ -215,9 +221,9 @@ func (s *Server) configFile() string {
 		{"port", strconv.Itoa(s.port)},
 		{"dir", s.dir},
 		{"logfile", filepath.Join(s.dir, "redis.log")},
-		{"save", `""`},
-		{"appendonly", "no"},
-		{"daemonize", "no"},
+	}
+	if !s.sentinel {
+		lines = append(lines, setting{"save", `""`}, setting{"appendonly", "no"})
 	}
 	if s.wantSocket {
 		lines = append(lines, setting{"unixsocket", s.Socket()}, setting{"unixsocketperm", "700"})
@@ -241,8 +247,12 @@ func (s *Server) awaitReady(proc *process) error {
 	for {
 		if err := rdb.Ping(ctx).Err(); err == nil {
 			info, err := rdb.Info(ctx, "server").Result()
-			if err != nil || strings.Contains(info, fmt.Sprintf("process_id:%d\r", proc.pid)) {
+			if err != nil {
 				return err
+			}
+			ours := strings.Contains(info, fmt.Sprintf("process_id:%d\r", proc.pid))
+			if ours && (!s.cluster || s.clusterReady(ctx, rdb)) {
+				return nil
 			}
 		}
 		select {
@@ -256,6 +266,13 @@ func (s *Server) awaitReady(proc *process) error {
 		case <-poll.C:
 		}
 	}
+}
+
+// clusterReady gives the node all slots and reports whether it takes commands.
+func (s *Server) clusterReady(ctx context.Context, rdb *redis.Client) bool {
+	_ = rdb.ClusterAddSlotsRange(ctx, 0, 16383).Err() // it has them after a restart
+	info, err := rdb.ClusterInfo(ctx).Result()
+	return err == nil && strings.Contains(info, "cluster_state:ok")
 }
 
 func (s *Server) options() *redis.Options {
