@@ -304,7 +304,7 @@ func TestTasks(t *testing.T) {
 	r.want("GET", "/api/tasks/nan", "", 200, `~"payload":"{\"x\":NaN}"`)
 	r.want("GET", "/api/tasks/deep", "", 200, `~"payload":"[[[`)
 	r.want("GET", "/api/tasks/a%2Fb%20c", "", 200, `~"id":"a/b c"`)
-	r.want("GET", "/api/tasks/none", "", 404, `{"detail":"task none: no such task"}`)
+	r.want("GET", "/api/tasks/none", "", 404, `{"detail":"read task \"none\": no such task"}`)
 	r.want("GET", "/api/tasks/"+strings.Repeat("x", 600), "", 400, `~id:`)
 
 	_, body := r.do("GET", "/api/tasks?type=tts", "")
@@ -346,11 +346,11 @@ func TestResult(t *testing.T) {
 	r.want("GET", "/api/tasks/none/result", "", 404, `~no such task`)
 	r.want("GET", "/api/tasks/queued/result", "", 409, `~has not finished`)
 	r.want("GET", "/api/tasks/running/result", "", 409, `~has not finished`)
-	r.want("GET", "/api/tasks/completed/result", "", 410, `{"detail":"result of task completed: the result has expired"}`)
+	r.want("GET", "/api/tasks/completed/result", "", 410, `{"detail":"result of task \"completed\": the result has expired"}`)
 	r.want("GET", "/api/tasks/done/result", "", 200, `{"n":9007199254740993,"meta":{}}`)
 	r.want("GET", "/api/tasks/garbage/result", "", 200, `"�not json"`)
-	r.want("GET", "/api/tasks/cancelled/result", "", 499, `{"detail":"task cancelled: the task ended as cancelled","task_id":"cancelled","status":"cancelled","error":{"code":"CANCELLED","message":"","retryable":false}}`)
-	r.want("GET", "/api/tasks/failed/result", "", 503, `{"detail":"task failed: the task ended as failed_permanent: no NPU","task_id":"failed","status":"failed_permanent",`+
+	r.want("GET", "/api/tasks/cancelled/result", "", 499, `{"detail":"task \"cancelled\": the task ended as cancelled","task_id":"cancelled","status":"cancelled","error":{"code":"CANCELLED","message":"","retryable":false}}`)
+	r.want("GET", "/api/tasks/failed/result", "", 503, `{"detail":"task \"failed\": the task ended as failed_permanent: no NPU","task_id":"failed","status":"failed_permanent",`+
 		`"error":{"code":"DEVICE_UNAVAILABLE","message":"no NPU","retryable":true,"hint":"look"},"artifacts":[],"meta":{"attempt":4}}`)
 	r.want("GET", "/api/tasks/bare/result", "", 500, `~"message":"Worker w died; retries exhausted"`)
 	r.want("GET", "/api/tasks/odd/result", "", 400, `~"code":"INVALID_INPUT"`)
@@ -369,7 +369,7 @@ func TestOperators(t *testing.T) {
 	if r.queue.lastBy != "internal" {
 		t.Errorf("cancelled by %q", r.queue.lastBy)
 	}
-	r.want("POST", "/api/tasks/completed/cancel", "", 409, `{"detail":"cancel task completed: the task's state does not allow this"}`)
+	r.want("POST", "/api/tasks/completed/cancel", "", 409, `{"detail":"task \"completed\" is completed: the task's state does not allow this"}`)
 	r.want("POST", "/api/tasks/none/cancel", "", 404, `~no such task`)
 	r.want("POST", "/api/tasks/queued/priority", `{"priority":"critical"}`, 200, `{"task_id":"queued","status":"queued"}`)
 	r.want("POST", "/api/tasks/queued/priority", `{"priority":1}`, 200, `{"task_id":"queued","status":"queued"}`)

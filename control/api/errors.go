@@ -77,6 +77,9 @@ func translate(err error) *problem {
 	case errors.Is(err, redisconn.ErrCircuitOpen), redisconn.IsWait(err):
 		p := refuse(http.StatusServiceUnavailable, "the queue's server cannot answer now (%s): try again", redisconn.Reason(err))
 		p.wait = retryAfter
+		if wait, known := redisconn.RetryAfter(err); known {
+			p.wait = wait
+		}
 		return p
 	}
 	return refuse(http.StatusInternalServerError, "")

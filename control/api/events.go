@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -63,7 +62,7 @@ func (a *API) taskEvents(w http.ResponseWriter, r *http.Request) error {
 	events, err := a.Queue.Watch(ctx, id)
 	if err != nil {
 		cancel()
-		return fmt.Errorf("watch task %s: %w", show(id), err)
+		return err
 	}
 	defer func() {
 		cancel()
@@ -72,7 +71,7 @@ func (a *API) taskEvents(w http.ResponseWriter, r *http.Request) error {
 	}()
 	task, err := a.Queue.Get(ctx, id)
 	if err != nil {
-		return fmt.Errorf("task %s: %w", show(id), err)
+		return err
 	}
 	f := &follower{api: a, id: id, events: events}
 	if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {

@@ -109,7 +109,7 @@ func (f *fakeQueue) Get(_ context.Context, id string) (*queue.Task, error) {
 	}
 	t := f.tasks[id]
 	if t == nil {
-		return nil, queue.ErrNotFound
+		return nil, fmt.Errorf("read task %q: %w", id, queue.ErrNotFound)
 	}
 	clone := *t
 	return &clone, nil
@@ -128,7 +128,7 @@ func (f *fakeQueue) Result(_ context.Context, id string) (json.RawMessage, error
 	case t.Status != queue.StatusCompleted:
 		return nil, &queue.FailedError{Status: t.Status, Code: t.ErrorCode, Message: t.LastError, Document: f.failures[id]}
 	case f.results[id] == nil:
-		return nil, queue.ErrExpired
+		return nil, fmt.Errorf("result of task %q: %w", id, queue.ErrExpired)
 	}
 	return f.results[id], nil
 }
@@ -176,7 +176,7 @@ func (f *fakeQueue) move(id string, to queue.Status, from ...queue.Status) error
 			return nil
 		}
 	}
-	return queue.ErrConflict
+	return fmt.Errorf("task %q is %s: %w", id, t.Status, queue.ErrConflict)
 }
 
 func (f *fakeQueue) Cancel(_ context.Context, id, by string) (queue.Status, error) {

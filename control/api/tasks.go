@@ -3,7 +3,6 @@ package api
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 
@@ -12,6 +11,9 @@ import (
 	"github.com/autobot-fleet/autobot/internal/apiwire"
 	"github.com/autobot-fleet/autobot/queue"
 )
+
+// Errors of the queue name the task and what was asked: they go out as they
+// are.
 
 // maxKey bounds ids in paths. Ids of foreign producers may be any bytes.
 const maxKey = 512
@@ -43,7 +45,7 @@ func (a *API) listTasks(w http.ResponseWriter, r *http.Request) error {
 	}
 	tasks, cursor, err := a.Queue.List(r.Context(), f)
 	if err != nil {
-		return fmt.Errorf("list tasks: %w", err)
+		return err
 	}
 	page := taskPage{Tasks: make([]taskRow, 0, len(tasks)), Cursor: cursor}
 	for _, t := range tasks {
@@ -72,24 +74,24 @@ func (a *API) getTask(w http.ResponseWriter, r *http.Request) error {
 	}
 	t, err := a.Queue.Get(r.Context(), id)
 	if err != nil {
-		return fmt.Errorf("task %s: %w", show(id), err)
+		return err
 	}
 	v := taskView{taskRow: rowOf(*t), Payload: safeJSON(t.Payload), TimeoutSeconds: t.Timeout.Seconds()}
 	if progress, err := a.Queue.Progress(r.Context(), id); err != nil {
-		return fmt.Errorf("progress of task %s: %w", show(id), err)
+		return err
 	} else if len(progress) > 0 {
 		v.LatestProgress = safeJSON(progress)
 	}
 	if t.Status != queue.StatusCompleted {
 		failure, err := a.Queue.Failure(r.Context(), id)
 		if err != nil {
-			return fmt.Errorf("failure of task %s: %w", show(id), err)
+			return err
 		}
 		v.LatestFailure = safeJSON(failure)
 	} else if _, err := a.Queue.Result(r.Context(), id); err == nil {
 		v.ResultAvailable = true
 	} else if !errors.Is(err, queue.ErrExpired) {
-		return fmt.Errorf("result of task %s: %w", show(id), err)
+		return err
 	}
 	return ok(w, v)
 }
@@ -108,7 +110,7 @@ func (a *API) getResult(w http.ResponseWriter, r *http.Request) error {
 		return failure(id, failed)
 	}
 	if err != nil {
-		return fmt.Errorf("result of task %s: %w", show(id), err)
+		return err
 	}
 	return ok(w, safeJSON(doc))
 }
@@ -138,7 +140,7 @@ func failure(id string, f *queue.FailedError) error {
 	if code == "" {
 		code = told.Code
 	}
-	p := refuse(code.HTTPStatus(), "task %s: %s", show(id), f.Error())
+	p := refuse(code.HTTPStatus(), "task %q: %s", show(id), f.Error())
 	p.body = body
 	return p
 }
@@ -152,7 +154,7 @@ func (a *API) cancelTask(w http.ResponseWriter, r *http.Request) error {
 	}
 	status, err := a.Queue.Cancel(r.Context(), id, auth.FromContext(r.Context()).Username)
 	if err != nil {
-		return fmt.Errorf("cancel task %s: %w", show(id), err)
+		return err
 	}
 	return ok(w, apiwire.StatusReply{TaskID: id, Status: status})
 }
@@ -164,7 +166,7 @@ func (a *API) retryTask(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if err := a.Queue.Retry(r.Context(), id); err != nil {
-		return fmt.Errorf("retry task %s: %w", show(id), err)
+		return err
 	}
 	return ok(w, apiwire.StatusReply{TaskID: id, Status: queue.StatusQueued})
 }
@@ -176,7 +178,7 @@ func (a *API) deleteTask(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if err := a.Queue.Delete(r.Context(), id); err != nil {
-		return fmt.Errorf("delete task %s: %w", show(id), err)
+		return err
 	}
 	return ok(w, apiwire.StatusReply{TaskID: id, Status: apiwire.StatusDeleted})
 }
@@ -199,7 +201,7 @@ func (a *API) reprioritise(w http.ResponseWriter, r *http.Request) error {
 		return invalid("priority", "%v", err)
 	}
 	if err := a.Queue.Reprioritise(r.Context(), id, p); err != nil {
-		return fmt.Errorf("reprioritise task %s: %w", show(id), err)
+		return err
 	}
 	return ok(w, apiwire.StatusReply{TaskID: id, Status: queue.StatusQueued})
 }
