@@ -305,6 +305,15 @@ func loadOrMakeKey(path string) (crypto.Signer, error) {
 	return signer, nil
 }
 
+// firstCertificate reads the first certificate of a PEM text.
+func firstCertificate(text []byte) (*x509.Certificate, error) {
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return nil, errors.New("the file holds no PEM certificate")
+	}
+	return x509.ParseCertificate(block.Bytes)
+}
+
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

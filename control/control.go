@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,7 @@ import (
 	"github.com/autobot-fleet/autobot/control/auth"
 	"github.com/autobot-fleet/autobot/control/monitor"
 	"github.com/autobot-fleet/autobot/internal/buildinfo"
+	"github.com/autobot-fleet/autobot/internal/configfile"
 	"github.com/autobot-fleet/autobot/internal/logging"
 	"github.com/autobot-fleet/autobot/internal/redisconn"
 	"github.com/autobot-fleet/autobot/internal/sdnotify"
@@ -61,6 +63,9 @@ func New(cfg *Config, log *zap.Logger, level zap.AtomicLevel) (_ *Control, err e
 		return nil, err
 	}
 	if c.cert, err = OpenCertificate(cfg.StateDir, cfg.TLS.CertFile, cfg.TLS.KeyFile, log.Named("tls")); err != nil {
+		if cfg.TLS.CertFile != "" {
+			err = badConfig("tls.cert_file", err)
+		}
 		return nil, err
 	}
 	reg := prometheus.NewRegistry()
@@ -71,7 +76,7 @@ func New(cfg *Config, log *zap.Logger, level zap.AtomicLevel) (_ *Control, err e
 		return nil, err
 	}
 	if c.redis, err = redisconn.New(cfg.Redis, log, reg); err != nil {
-		return nil, err
+		return nil, badConfig("redis", err) // it has read files and connected to nothing
 	}
 	if err := c.wireQueue(reg); err != nil {
 		return nil, err
@@ -84,6 +89,15 @@ func New(cfg *Config, log *zap.Logger, level zap.AtomicLevel) (_ *Control, err e
 		Metrics: reg, Ready: c.monitor.Ready, Log: log, Version: buildinfo.Version,
 	})
 	return c, nil
+}
+
+// badConfig marks an error as one of the configuration.
+func badConfig(key string, err error) error {
+	var known *configfile.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	return &configfile.Error{Problems: []configfile.Problem{{Key: key, Message: err.Error()}}}
 }
 
 // openAuth reads the secrets, and makes them on the first start.
@@ -108,7 +122,7 @@ func (c *Control) wireQueue(reg prometheus.Registerer) error {
 	}
 	c.queue = newLive(serving, c.cfg.Failover.ResultTTL)
 	c.monitor, err = monitor.New(monitor.Options{
-		Backend: acting, Settings: c.cfg.Failover, IsWait: redisconn.IsWait, Reason: redisconn.Reason, Log: c.log, Metrics: reg,
+		Backend: acting, Settings: c.cfg.Failover, IsWait: serverAway, Reason: redisconn.Reason, Log: c.log, Metrics: reg,
 	})
 	return err
 }
@@ -124,6 +138,13 @@ func (c *Control) backends(cfg *Config) (acting, serving *redislist.Backend, err
 	}
 	o := layoutOptions(cfg.Failover, c.redis.Prefix())
 	return redislist.New(free, o), redislist.New(guarded, o), nil
+}
+
+// serverAway reports whether an error is about the server as a whole: it
+// cannot serve now, or it refuses our password. A single command that our user
+// may not run is something else.
+func serverAway(err error) bool {
+	return redisconn.IsWait(err) || redisconn.Reason(err) == redisconn.ReasonAuth && !strings.Contains(err.Error(), "NOPERM")
 }
 
 // layoutOptions translates the settings: there zero means the default, here
@@ -167,6 +188,7 @@ func (c *Control) Run(ctx context.Context) error {
 	g.Go(func() error { return c.artifacts.Run(ctx) })
 	g.Go(func() error { return c.cert.Run(ctx) })
 	g.Go(func() error { return c.on.serve(ctx, c.api, c.cert.TLS()) })
+	g.Go(func() error { return c.watchFacts(ctx) })
 	g.Go(func() error { return c.notify(ctx) })
 	c.log.Info("control plane started", zap.String("url", c.URL()), zap.String("state_dir", c.cfg.StateDir),
 		zap.String("ca", c.CAPath()), zap.String("version", buildinfo.Version), zap.String("profile", c.cfg.Profile))

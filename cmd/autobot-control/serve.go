@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/autobot-fleet/autobot/control"
+	"github.com/autobot-fleet/autobot/internal/logging"
+)
+
+func newServeCommand(env *environment) *cobra.Command {
+	return &cobra.Command{
+		Use:   "serve",
+		Short: "Run the control plane in the foreground, as the service does",
+		Long: "Run the control plane: the monitor that fails dead workers over, and the API.\n\n" +
+			"It may start before Redis is there and waits for it. SIGTERM and ctrl-C stop it\n" +
+			"cleanly; SIGHUP reads the configuration again (log level, section failover,\n" +
+			"certificate files), and a configuration with faults changes nothing.",
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), env) },
+	}
+}
+
+// serve runs the control plane until a signal or the end of ctx.
+func serve(ctx context.Context, env *environment) error {
+	// Asked for first: a SIGHUP that comes early must not end the process.
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+
+	cfg, _, err := env.load()
+	if err != nil {
+		return err
+	}
+	log, level, err := logging.New(cfg.Log, env.stderr)
+	if err != nil {
+		return err
+	}
+	c, err := control.New(cfg, log, level)
+	if err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	reloaded := make(chan struct{})
+	go func() {
+		defer close(reloaded)
+		for {
+			select {
+			case <-ended:
+				return
+			case <-hangup:
+				reload(env, c, log)
+			}
+		}
+	}()
+	err = c.Run(ctx)
+	close(ended)
+	<-reloaded
+	return err
+}
+
+// reload reads the configuration again; a fault changes nothing.
+func reload(env *environment, c *control.Control, log *zap.Logger) {
+	cfg, _, err := env.load()
+	if err == nil {
+		err = c.Reload(cfg)
+	}
+	if err != nil {
+		log.Error("the configuration was not reloaded; the old one stays in force", zap.Error(err))
+	}
+}

@@ -1,0 +1,270 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/autobot-fleet/autobot/control/store"
+	"github.com/autobot-fleet/autobot/internal/configfile"
+	"github.com/autobot-fleet/autobot/internal/redisconn"
+	"github.com/autobot-fleet/autobot/queue"
+	"github.com/autobot-fleet/autobot/queue/redislist"
+)
+
+// The values of Check.Level.
+const (
+	LevelOK      = "ok"
+	LevelNote    = "note"    // worth knowing
+	LevelWarning = "warning" // works, and deserves a look
+	LevelFault   = "fault"   // does not work
+)
+
+// Check is one thing the doctor looked at. Repair says what to do; it is set
+// for every fault and warning.
+type Check struct {
+	Name   string `json:"name"`
+	Level  string `json:"level"`
+	Detail string `json:"detail"`
+	Repair string `json:"repair,omitempty"`
+}
+
+// Doctor checks what a control plane and its fleet need. It changes nothing.
+type Doctor struct {
+	Config *Config
+	Files  []string // that the configuration came from
+
+	checks []Check
+}
+
+const (
+	maxSkew       = 2 * time.Second // between the server's clock and ours
+	agentWaiters  = 64              // blocking connections of one agent, at most
+	agentOthers   = 6               // its further connections
+	clientsShare  = 0.8             // of maxclients that agents may use
+	shownPerCheck = 5               // names listed in one line
+)
+
+// Examine looks at everything and returns what it found.
+func (d *Doctor) Examine(ctx context.Context) []Check {
+	d.checks = nil
+	d.config()
+	d.stateDir()
+	d.secrets()
+	d.certificate()
+	d.api(ctx)
+	d.redis(ctx)
+	return d.checks
+}
+
+// Unreachable reports whether the fault of the last Examine is that Redis
+// cannot be reached.
+func (d *Doctor) Unreachable() bool {
+	for _, c := range d.checks {
+		if c.Name == "redis" && c.Level == LevelFault {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *Doctor) ok(name, format string, args ...any) {
+	d.checks = append(d.checks, Check{name, LevelOK, fmt.Sprintf(format, args...), ""})
+}
+
+func (d *Doctor) note(name, format string, args ...any) {
+	d.checks = append(d.checks, Check{name, LevelNote, fmt.Sprintf(format, args...), ""})
+}
+
+func (d *Doctor) warn(name, detail, repair string) {
+	d.checks = append(d.checks, Check{name, LevelWarning, detail, repair})
+}
+
+func (d *Doctor) fault(name, detail, repair string) {
+	d.checks = append(d.checks, Check{name, LevelFault, detail, repair})
+}
+
+func (d *Doctor) config() {
+	if len(d.Files) == 0 {
+		d.note("config", "no configuration file: defaults, variables and flags only (a file would be %s)", ConfigFile)
+		return
+	}
+	d.ok("config", "%v", d.Files)
+}
+
+// redis examines the server and, through it, the fleet.
+func (d *Doctor) redis(ctx context.Context) {
+	m, err := redisconn.New(d.Config.Redis, zap.NewNop(), nil)
+	if err != nil {
+		d.fault("redis", err.Error(), "correct the section redis of the configuration")
+		return
+	}
+	defer func() { _ = m.Close() }()
+	facts, err := m.Facts(ctx)
+	if err != nil {
+		d.fault("redis", err.Error(), redisRepair(err))
+		return
+	}
+	d.ok("redis", "%s at %s", facts, m.Address())
+	for _, w := range redisconn.Warnings(facts) {
+		d.warn("redis", w, "do what the sentence says")
+	}
+	if facts.Appendonly == "no" {
+		d.warn("redis", "the append-only file is off: a restart of Redis loses the tasks since the last snapshot",
+			"CONFIG SET appendonly yes, and write the same into redis.conf")
+	}
+	if d.Config.Redis.Cluster || m.Prefix() != "" {
+		d.note("redis", "all names start with %q: programs that use the names without it cannot take part", m.Prefix())
+	}
+	d.clock(facts)
+	rdb, err := m.Client(database)
+	if err != nil {
+		d.fault("redis", err.Error(), "correct the section redis of the configuration")
+		return
+	}
+	d.leader(ctx, store.New(rdb, m.Prefix()))
+	d.fleet(ctx, redislist.New(rdb, layoutOptions(d.Config.Failover, m.Prefix())), facts)
+}
+
+func redisRepair(err error) string {
+	switch redisconn.Reason(err) {
+	case redisconn.ReasonAuth:
+		return "set redis.password_file (and redis.username) to what Redis expects"
+	case redisconn.ReasonRefused:
+		return "start Redis, or set redis.url to where it is"
+	case redisconn.ReasonLoading:
+		return "wait: Redis is reading its data"
+	}
+	return "check that Redis runs and that the network lets this machine reach it"
+}
+
+func (d *Doctor) clock(f redisconn.Facts) {
+	switch diff := f.ClockDifference; {
+	case !f.ClockKnown:
+		d.note("clock", "the clock of Redis is unknown")
+	case diff.Abs() > maxSkew:
+		d.warn("clock", fmt.Sprintf("the clock of Redis differs from this machine's by %v: times in logs and tokens will not match", diff.Round(time.Millisecond)),
+			"let both machines keep time by NTP (timedatectl set-ntp true)")
+	default:
+		d.ok("clock", "differs from that of Redis by %v", diff.Round(time.Millisecond))
+	}
+}
+
+func (d *Doctor) leader(ctx context.Context, s *store.Store) {
+	l, err := s.Leader(ctx)
+	switch {
+	case err != nil:
+		d.warn("leader", err.Error(), "let the Redis user of this control plane read autobot:leader and autobot:epoch")
+	case l.Holder == "":
+		d.warn("leader", "no control plane leads: dead workers are not noticed, delayed tasks wait for an agent to look",
+			"start one: systemctl start autobot-control, or autobot-control serve")
+	default:
+		d.ok("leader", "%s leads in epoch %d, its lease has %v left", l.Holder, l.Epoch, l.Left.Round(time.Millisecond))
+	}
+}
+
+// fleet examines workers and queues.
+func (d *Doctor) fleet(ctx context.Context, q queue.Producer, facts redisconn.Facts) {
+	workers, err := q.Workers(ctx)
+	if err != nil {
+		d.fault("workers", err.Error(), redisRepair(err))
+		return
+	}
+	d.workers(workers)
+	d.connections(workers, facts)
+	queues, err := q.Queues(ctx)
+	if err != nil {
+		d.fault("queues", err.Error(), redisRepair(err))
+		return
+	}
+	d.queues(queues)
+}
+
+func (d *Doctor) workers(workers []queue.WorkerRecord) {
+	var alive, cordoned int
+	var silent []string
+	for _, w := range workers {
+		switch {
+		case w.Alive && w.Cordoned:
+			cordoned++
+		case w.Alive:
+			alive++
+		case w.Registered:
+			silent = append(silent, w.ID)
+		}
+	}
+	if len(silent) > 0 {
+		d.warn("workers", fmt.Sprintf("%d registered without a heartbeat: %s", len(silent), some(silent)),
+			"wait for the failover (heartbeat_timeout and check_interval), or autobot-control failover scan")
+	}
+	if alive+cordoned == 0 {
+		d.warn("workers", "no worker is alive: tasks wait", "start an agent: systemctl start autobot-agent, or autobot-agent run")
+		return
+	}
+	d.ok("workers", "%d alive, %d of them drained by an operator", alive+cordoned, cordoned)
+}
+
+// connections compares what the agents may open with what the server allows.
+func (d *Doctor) connections(workers []queue.WorkerRecord, facts redisconn.Facts) {
+	need := 0
+	for _, w := range workers {
+		if w.Alive {
+			need += min(len(w.Queues), agentWaiters) + agentOthers
+		}
+	}
+	limit, err := strconv.Atoi(facts.MaxClients)
+	if err != nil {
+		d.note("connections", "the agents may open up to %d connections; maxclients of Redis is unknown", need)
+		return
+	}
+	if float64(need) > clientsShare*float64(limit) {
+		d.warn("connections", fmt.Sprintf("the agents may open up to %d connections, more than 80 %% of maxclients (%d)", need, limit),
+			fmt.Sprintf("CONFIG SET maxclients %d, and write the same into redis.conf", 2*need))
+		return
+	}
+	d.ok("connections", "the agents may open up to %d connections, maxclients is %d", need, limit)
+}
+
+func (d *Doctor) queues(queues []queue.QueueInfo) {
+	var unwatched, paused []string
+	var waiting int64
+	for _, q := range queues {
+		waiting += q.Waiting
+		switch {
+		case q.Paused:
+			paused = append(paused, q.Name)
+		case q.Waiting > 0 && q.Watchers == 0:
+			unwatched = append(unwatched, fmt.Sprintf("%s (%d)", q.Name, q.Waiting))
+		}
+	}
+	if len(unwatched) > 0 {
+		d.warn("queues", "tasks wait where no living worker watches: "+some(unwatched),
+			"start an agent with an executor for the type, or add a plain name to worker.queues of an agent")
+	}
+	if len(paused) > 0 {
+		d.note("queues", "paused: %s (autobot-control queues resume NAME)", some(paused))
+	}
+	d.ok("queues", "%d queues, %d tasks wait", len(queues), waiting)
+}
+
+// some lists the first few names.
+func some(names []string) string {
+	text, rest := names, ""
+	if len(names) > shownPerCheck {
+		text, rest = names[:shownPerCheck], fmt.Sprintf(" and %d more", len(names)-shownPerCheck)
+	}
+	out := ""
+	for i, n := range text {
+		if i > 0 {
+			out += ", "
+		}
+		out += n
+	}
+	return out + rest
+}
+
+// lifetime says how long something still lasts.
+func lifetime(d time.Duration) string { return configfile.FormatDuration(d.Truncate(24 * time.Hour)) }

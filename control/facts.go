@@ -1,0 +1,56 @@
+package control
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/autobot-fleet/autobot/internal/backoff"
+	"github.com/autobot-fleet/autobot/internal/redisconn"
+)
+
+// factsEvery is how often the server is asked about itself: settings such as
+// maxmemory-policy can be changed while it runs.
+const factsEvery = time.Minute
+
+// watchFacts warns, once, when the server is set up in a way that loses tasks.
+// The findings are also in the metrics and in the health of the connections.
+func (c *Control) watchFacts(ctx context.Context) error {
+	pause := backoff.New(time.Second, 10*time.Second)
+	var told []string
+	for {
+		wait := pause.Next()
+		callCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		facts, err := c.redis.Facts(callCtx)
+		cancel()
+		if err == nil { // an outage is the monitor's to report
+			pause.Reset()
+			wait = factsEvery
+			told = c.tell(facts, told)
+		}
+		if !backoff.Sleep(ctx, wait) {
+			return nil
+		}
+	}
+}
+
+// tell logs what is new since told, and returns what is known now.
+func (c *Control) tell(facts redisconn.Facts, told []string) []string {
+	warnings := redisconn.Warnings(facts)
+	for _, w := range warnings {
+		if !slices.Contains(told, w) {
+			c.log.Warn(strings.TrimSuffix(w, "."))
+		}
+	}
+	if told == nil {
+		c.log.Info("redis found", zap.Stringer("facts", facts))
+		return append([]string{}, warnings...)
+	}
+	if len(told) > 0 && len(warnings) == 0 {
+		c.log.Info("redis is set up as it should be now")
+	}
+	return warnings
+}
