@@ -112,9 +112,9 @@ func TestAFaultyEngineIsNeverASuccess(t *testing.T) {
 func TestACancelledEngineIsGoneWithAllItStarted(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
-		"it ends at SIGTERM":  `sleep 300 & echo $! >"$PIDS/child"; echo $$ >"$PIDS/main"; wait`,
-		"it ignores SIGTERM":  `trap "" TERM; sleep 300 & echo $! >"$PIDS/child"; echo $$ >"$PIDS/main"; while :; do wait; done`,
-		"it never reads text": `exec </dev/null; sleep 300 & echo $! >"$PIDS/child"; echo $$ >"$PIDS/main"; wait`,
+		"it ends at SIGTERM":  `sleep 300 & echo $! >"$PIDS/child"; echo $$ >"$PIDS/m"; mv "$PIDS/m" "$PIDS/main"; wait`,
+		"it ignores SIGTERM":  `trap "" TERM; sleep 300 & echo $! >"$PIDS/child"; echo $$ >"$PIDS/m"; mv "$PIDS/m" "$PIDS/main"; while :; do wait; done`,
+		"it never reads text": `exec </dev/null; sleep 300 & echo $! >"$PIDS/child"; echo $$ >"$PIDS/m"; mv "$PIDS/m" "$PIDS/main"; wait`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
