@@ -124,10 +124,7 @@ func (w *Worker) killRunning() {
 		}
 	}
 	w.mu.Unlock()
-	for _, key := range keys {
-		w.log.Warn("killing the executor of a task that does not stop", zap.String("task", key.id), zap.Int64("attempt", key.attempt))
-		w.o.Executors.KillTask(key.id, key.attempt)
-	}
+	w.killAll(keys)
 }
 
 // undelivered names the tasks whose outcome nobody has accepted.

@@ -184,3 +184,12 @@ func (r *rig) end() error {
 	r.stop()
 	return <-r.err
 }
+
+// look reads what the fakes have seen.
+func look[T any](r *rig, f func() T) T {
+	r.q.mu.Lock()
+	defer r.q.mu.Unlock()
+	r.h.mu.Lock()
+	defer r.h.mu.Unlock()
+	return f()
+}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -138,6 +137,12 @@ func (f *fakeQueue) task(id string) fakeTask {
 		return *t
 	}
 	return fakeTask{}
+}
+
+func (f *fakeQueue) waiting(q string) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.lists[q])
 }
 
 func (f *fakeQueue) count(op string) int {
@@ -686,8 +691,4 @@ func (w *fakeWaiter) Unblock(context.Context) (bool, error) {
 func (w *fakeWaiter) Close() error {
 	w.once.Do(func() { close(w.closed) })
 	return nil
-}
-
-func allOf(names ...string) func(op string) bool {
-	return func(op string) bool { return slices.Contains(names, op) || strings.HasPrefix(op, "all") }
 }

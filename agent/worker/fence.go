@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -75,11 +76,19 @@ func (w *Worker) guard(now time.Time) time.Time {
 		}
 	}
 	w.mu.Unlock()
-	for _, key := range kill {
-		w.log.Warn("killing the executor of a task that must not run here any longer", zap.String("task", key.id), zap.Int64("attempt", key.attempt))
-		w.o.Executors.KillTask(key.id, key.attempt)
-	}
+	w.killAll(kill)
 	return next
+}
+
+// killAll kills the executors of these tasks, all at once, and waits for that.
+func (w *Worker) killAll(keys []runKey) {
+	var wg sync.WaitGroup
+	for _, key := range keys {
+		w.log.Warn("killing the executor of a task that must not run here any longer",
+			zap.String("task", clip(key.id, 200)), zap.Int64("attempt", key.attempt))
+		wg.Go(func() { w.o.Executors.KillTask(key.id, key.attempt) })
+	}
+	wg.Wait()
 }
 
 // raiseFence drops all work: its lease is about to lapse. The heart registers

@@ -1,57 +1,23 @@
 package worker
 
-import (
-	"errors"
-	"fmt"
-	"time"
+import "github.com/autobot-fleet/autobot/agent/host"
 
-	"github.com/autobot-fleet/autobot/executors"
+// What the worker and the host of the executors tell each other.
+type (
+	// ExecutorStatus describes one executor.
+	ExecutorStatus = host.Status
+	// TypeStatus describes one task type of an executor.
+	TypeStatus = host.TypeStatus
+	// Job is one attempt for Execute.
+	Job = host.Job
+	// JobOutcome is what Execute returns for a success.
+	JobOutcome = host.Outcome
+	// CrashError says that the executor process died under a task.
+	CrashError = host.CrashError
 )
 
-// ExecutorStatus describes one executor.
-type ExecutorStatus struct {
-	Name, Version         string
-	Engine, EngineVersion string
-	Path                  string
-	Types                 []TypeStatus
-	Concurrency           int // slots in all its processes
-	InFlight              int
-	State                 string // starting, ready, not_ready, crashed, disabled, quarantined, draining
-	Reasons               []string
-	PIDs                  []int
-	Crashes               int
-}
+// ErrReplaced says that a task lost its process, or found none, for a reason
+// that is not its own.
+var ErrReplaced = host.ErrReplaced
 
-// TypeStatus describes one task type of an executor.
-type TypeStatus struct {
-	Type                       string
-	Ops                        []string
-	DefaultTimeout, MaxTimeout time.Duration
-}
-
-// Job is one attempt for Execute.
-type Job struct {
-	Task executors.Task
-	Solo bool // alone in a process of its own
-}
-
-// JobOutcome is what Execute returns for a success.
-type JobOutcome struct {
-	Result                executors.Result
-	Executor, Version     string
-	Engine, EngineVersion string
-}
-
-// CrashError says that the process died under the task.
-type CrashError struct {
-	Executor   string
-	Exit       string
-	Solo       bool
-	Culprit    bool
-	LastOutput string
-}
-
-func (e *CrashError) Error() string { return fmt.Sprintf("executor %s died: %s", e.Executor, e.Exit) }
-
-// ErrReplaced says that the process was killed because of a neighbour.
-var ErrReplaced = errors.New("replaced")
+var _ Executors = (*host.Host)(nil)

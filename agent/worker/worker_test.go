@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,8 +30,8 @@ func (r *rig) wantNoProblems() {
 	if p := r.q.problems(); len(p) > 0 {
 		r.t.Errorf("queue: %s", strings.Join(p, "; "))
 	}
-	if len(r.h.overlap) > 0 {
-		r.t.Errorf("two attempts ran side by side: %v", r.h.overlap)
+	if o := look(r, func() []string { return slices.Clone(r.h.overlap) }); len(o) > 0 {
+		r.t.Errorf("two attempts ran side by side: %v", o)
 	}
 }
 
@@ -96,10 +98,7 @@ func TestAnIdleWorkerCallsSeldom(t *testing.T) {
 		r := newRig(t, 2, func(o *Options) { o.HeartbeatInterval, o.HeartbeatTTL = 15*time.Second, 45*time.Second })
 		r.start()
 		rest(5 * time.Second)
-		before := map[string]int{}
-		for op, n := range r.q.calls {
-			before[op] = n
-		}
+		before := look(r, func() map[string]int { return maps.Clone(r.q.calls) })
 		rest(100 * time.Second)
 		if n := r.q.count("claim") - before["claim"]; n < 9 || n > 11 {
 			t.Errorf("%d sweeps in 100 s, want one every ten", n)
@@ -132,8 +131,8 @@ func TestSlotsAreNeverExceeded(t *testing.T) {
 		if !r.q.idle() {
 			t.Errorf("tasks left: %v", r.q.problems())
 		}
-		if r.h.max > 3 {
-			t.Errorf("%d tasks ran at once in 3 slots", r.h.max)
+		if n := look(r, func() int { return r.h.max }); n > 3 {
+			t.Errorf("%d tasks ran at once in 3 slots", n)
 		}
 		r.wantCleanEnd()
 		r.wantNoProblems()
@@ -164,11 +163,11 @@ func TestWaitersStopWhenTheLastSlotIsTaken(t *testing.T) {
 				rest(tt.late + tt.within)
 				r.q.add("high:general", "t2", "general")
 				rest(10 * time.Millisecond)
-				if r.q.blocked != 0 {
-					t.Errorf("%d pops are still blocked", r.q.blocked)
+				if n := look(r, func() int { return r.q.blocked }); n != 0 {
+					t.Errorf("%d pops are still blocked", n)
 				}
-				if got := r.q.lists["high:general"]; len(got) != 1 {
-					t.Errorf("t2 was taken without a free slot: %v, %v", r.q.lists, r.q.processing)
+				if got := r.q.waiting("high:general"); len(got) != 1 {
+					t.Errorf("t2 was taken without a free slot: %v", got)
 				}
 				rest(time.Minute)
 				r.wantStatus("t2", queue.StatusCompleted)
@@ -194,11 +193,11 @@ func TestASurplusWinIsPutBack(t *testing.T) {
 		r.q.push("low:general", "t2")
 		r.q.mu.Unlock()
 		rest(time.Second)
-		if n := len(r.h.started); n != 1 {
+		if n := look(r, func() int { return len(r.h.started) }); n != 1 {
 			t.Errorf("%d tasks run in one slot", n)
 		}
-		if len(r.q.lists["low:general"])+len(r.q.lists["high:general"]) != 1 {
-			t.Errorf("the surplus task is not back in its queue: %v %v", r.q.lists, r.q.processing)
+		if n := len(r.q.waiting("low:general")) + len(r.q.waiting("high:general")); n != 1 {
+			t.Errorf("%d tasks wait: the surplus one is not back in its queue", n)
 		}
 		rest(20 * time.Second)
 		r.wantCleanEnd()
@@ -257,10 +256,11 @@ func TestDrainLetsRunningTasksEnd(t *testing.T) {
 			Status string `json:"status"`
 			Tasks  int    `json:"tasks_active"`
 		}
-		if err := json.Unmarshal(r.q.lastBeat, &beat); err != nil || beat.Status != "draining" || beat.Tasks != 1 {
-			t.Errorf("heartbeat while draining: %s", r.q.lastBeat)
+		last := look(r, func() json.RawMessage { return r.q.lastBeat })
+		if err := json.Unmarshal(last, &beat); err != nil || beat.Status != "draining" || beat.Tasks != 1 {
+			t.Errorf("heartbeat while draining: %s", last)
 		}
-		if time.Now().After(r.q.beatUntil) {
+		if look(r, func() bool { return time.Now().After(r.q.beatUntil) }) {
 			t.Error("the heartbeat lapsed during the drain")
 		}
 		r.wantCleanEnd()
@@ -368,10 +368,9 @@ func TestAReplyThatWasLostIsAskedForAgain(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, 1)
-				lost := 0
+				var lost atomic.Int32
 				r.q.after = func(o string) error {
-					if o == op && lost < 3 {
-						lost++
+					if o == op && lost.Add(1) <= 3 {
 						return errAway
 					}
 					return nil
@@ -444,22 +443,22 @@ func TestUncleanExitIsCountedOnce(t *testing.T) {
 		r.h.left = 3
 		r.start()
 		rest(5 * time.Second)
+		r.wantCleanEnd()
 		if !slices.Equal(r.q.recovered, []bool{true}) {
 			t.Errorf("recover calls: %v, want one unclean", r.q.recovered)
 		}
 		if r.q.generation != 42 {
 			t.Errorf("generation %d: the state folder's was not heeded", r.q.generation)
 		}
-		r.wantCleanEnd()
 
 		r.make(1)
 		r.q.deregisters, r.q.afterEnd, r.q.recovered = 0, nil, nil
 		r.start()
 		rest(time.Second)
+		r.wantCleanEnd()
 		if !slices.Equal(r.q.recovered, []bool{false}) {
 			t.Errorf("recover calls after a clean stop: %v", r.q.recovered)
 		}
-		r.wantCleanEnd()
 	})
 }
 
