@@ -121,19 +121,19 @@ func (s *Spool) admit(dir *os.File, announced []executors.Artifact) (files []*os
 			return files, err
 		}
 		files = append(files, f)
-		if limit, setting := s.cfg.Quotas.artifact(a.Kind); info.Size() > limit {
-			return files, tooLarge("artifact "+a.Name, info.Size(), limit, setting)
+		if limit := s.cfg.Quotas.artifact(a.Kind); info.Size() > limit {
+			return files, tooLarge("artifact "+a.Name, info.Size(), limit, "ask for less at once")
 		}
 		if total += info.Size(); total > s.cfg.Quotas.Task {
-			return files, tooLarge("all artifacts of the task together", total, s.cfg.Quotas.Task, "artifacts.quota.task")
+			return files, tooLarge("all artifacts of the task together", total, s.cfg.Quotas.Task, "raise artifacts.task_mb")
 		}
 	}
 	return files, nil
 }
 
-func tooLarge(what string, n, limit int64, setting string) *executors.Error {
+func tooLarge(what string, n, limit int64, hint string) *executors.Error {
 	e := executors.Errorf(executors.CodeTooLarge, "%s: %d bytes, the limit is %d", what, n, limit)
-	e.Hint = "raise " + setting
+	e.Hint = hint
 	return e
 }
 

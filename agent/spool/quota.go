@@ -44,12 +44,12 @@ func (q Quotas) withDefaults() Quotas {
 	return q
 }
 
-// artifact returns the limit for one artifact and the setting to change.
-func (q Quotas) artifact(kind string) (limit int64, setting string) {
+// artifact returns the limit for one artifact of a kind.
+func (q Quotas) artifact(kind string) int64 {
 	if n, ok := q.Kinds[kind]; ok {
-		return n, "artifacts.quota.kinds." + kind
+		return n
 	}
-	return q.Artifact, "artifacts.quota.artifact"
+	return q.Artifact
 }
 
 // Closed is the spool's part of the load gate: it reports whether new tasks
@@ -66,7 +66,7 @@ func (s *Spool) Closed() (reason string, closed bool) {
 		}
 	}
 	if used := s.usage.get(s.cfg.Dir); used >= s.cfg.Quotas.Spool {
-		return fmt.Sprintf("disk: the spool holds %s, its limit is %s (artifacts.quota.spool)",
+		return fmt.Sprintf("disk: the spool holds %s, its limit is %s (artifacts.spool_mb)",
 			size(used), size(s.cfg.Quotas.Spool)), true
 	}
 	return "", false

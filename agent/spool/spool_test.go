@@ -153,12 +153,12 @@ func TestCommitRefuses(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = l.Close() })
 		}, []executors.Artifact{{Name: "a"}}, executors.CodeEngineError, "regular"},
-		{"an artifact over its quota", file("a", 1001), []executors.Artifact{{Name: "a"}}, executors.CodeTooLarge, "1001 bytes, the limit is 1000 (raise artifacts.quota.artifact)"},
-		{"an artifact over the quota of its kind", file("a", 11), []executors.Artifact{{Name: "a", Kind: "audio"}}, executors.CodeTooLarge, "kinds.audio"},
+		{"an artifact over its quota", file("a", 1001), []executors.Artifact{{Name: "a"}}, executors.CodeTooLarge, "1001 bytes, the limit is 1000"},
+		{"an artifact over the quota of its kind", file("a", 11), []executors.Artifact{{Name: "a", Kind: "audio"}}, executors.CodeTooLarge, "the limit is 10"},
 		{"a task over its quota", func(t *testing.T, dir string) {
 			file("a", 900)(t, dir)
 			file("b", 900)(t, dir)
-		}, []executors.Artifact{{Name: "a"}, {Name: "b"}}, executors.CodeTooLarge, "artifacts.quota.task"},
+		}, []executors.Artifact{{Name: "a"}, {Name: "b"}}, executors.CodeTooLarge, "artifacts.task_mb"},
 		{"a name announced twice", file("a", 1), []executors.Artifact{{Name: "a"}, {Name: "a"}}, executors.CodeEngineError, "twice"},
 		{"a kind that is no word", file("a", 1), []executors.Artifact{{Name: "a", Kind: "../x"}}, executors.CodeEngineError, "kind"},
 		{"a media type with a line break", file("a", 1), []executors.Artifact{{Name: "a", MediaType: "text/html\r\nX: y"}}, executors.CodeEngineError, "media type"},
@@ -226,7 +226,7 @@ func TestFullSpoolRefusesNewTasks(t *testing.T) {
 	s.usage.forget()
 
 	_, err := s.Prepare("second", 1)
-	e := wantCode(t, err, executors.CodeResourceExhausted, "artifacts.quota.spool")
+	e := wantCode(t, err, executors.CodeResourceExhausted, "artifacts.spool_mb")
 	if !e.Retryable || e.Delay <= 0 {
 		t.Errorf("retryable = %v, delay = %v", e.Retryable, e.Delay)
 	}

@@ -71,7 +71,7 @@ func (s *store) sweep(now time.Time) (removed int, err error) {
 		err = errors.Join(err, s.remove(it.sum))
 		total -= it.bytes
 		removed++
-		s.log.Warn("artifact removed before its time: the store is over artifacts.quota.store",
+		s.log.Warn("artifact removed before its time: the store is over artifacts.store_mb",
 			zap.String("sha256", it.sum), zap.Time("expires_at", it.expires))
 	}
 	return removed, err
