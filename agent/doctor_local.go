@@ -1,0 +1,175 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"go.uber.org/zap"
+
+	"github.com/autobot-fleet/autobot/agent/sysload"
+)
+
+// stateDir checks who may read and write the state folder.
+func (d *Doctor) stateDir() {
+	const name = "state"
+	dir := d.Config.StateDir
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		parent := existingParent(dir)
+		if syscall.Access(parent, 2) != nil { // 2: may write
+			d.fault(name, fmt.Sprintf("%s is not there, and this user may not make it in %s", dir, parent),
+				"install -d -m 0700 -o USER "+dir+" as root, or set state_dir")
+			return
+		}
+		d.ok(name, "%s will be made at the first start", dir)
+	case errors.Is(err, fs.ErrPermission):
+		d.fault(name, dir+" cannot be read by this user", "run doctor as the user of the agent or as root")
+	case err != nil:
+		d.fault(name, err.Error(), "set state_dir to a folder that can be used")
+	case !info.IsDir():
+		d.fault(name, dir+" is not a folder", "set state_dir to a folder")
+	case info.Mode().Perm()&0o077 != 0:
+		d.warn(name, fmt.Sprintf("%s can be read by other users (mode %04o)", dir, info.Mode().Perm()), "chmod 0700 "+dir)
+	case syscall.Access(dir, 2) != nil:
+		d.fault(name, dir+" cannot be written by this user", "chown -R USER "+dir+" for the user of the agent, or run doctor as that user")
+	default:
+		d.ok(name, "%s", dir)
+	}
+}
+
+// disk checks the free space against the limit that closes the agent.
+func (d *Doctor) disk() {
+	dir := existingParent(d.Config.StateDir)
+	limits := sysload.Limits{CPUPercent: 100, MemoryPercent: 100, DiskFreeMB: d.Config.Limits.DiskFreeMB}
+	s := sysload.New(sysload.Config{Dir: dir, Limits: limits}, zap.NewNop())
+	if reason, closed := s.Closed(); closed {
+		d.fault("disk", reason, "free some space on the file system of "+dir+", move state_dir, or lower limits.disk_free_mb")
+		return
+	}
+	r := s.Reading()
+	d.ok("disk", "%.0f MB free at %s (%.0f %% used)", r.DiskFreeMB, dir, r.DiskPercent)
+	limits.MemoryPercent, limits.DiskFreeMB = d.Config.Limits.MemoryPercent, 0
+	s.SetLimits(limits)
+	if reason, closed := s.Closed(); closed {
+		d.warn("memory", reason, "give the machine more memory, or raise limits.memory_percent")
+		return
+	}
+	d.ok("memory", "%.0f of %.0f MB available", r.MemoryAvailableMB, r.MemoryTotalMB)
+}
+
+// existingParent is the nearest folder at or above path that exists.
+func existingParent(path string) string {
+	for {
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			return path
+		}
+		if path == "/" || path == "." {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+// localAPI checks that the port is ours or free.
+func (d *Doctor) localAPI(running *Status) {
+	const name = "local API"
+	listen := d.Config.HTTP.Listen
+	switch {
+	case listen == listenOff:
+		d.ok(name, "off (http.listen), the socket in the state folder is used")
+		return
+	case running != nil:
+		d.ok(name, "%s", orElse(running.API, "socket only"))
+		return
+	}
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		d.fault(name, fmt.Sprintf("%s cannot be used: %v", listen, err), "stop the other program, set http.listen to another port, or to off")
+		return
+	}
+	_ = l.Close()
+	d.ok(name, "%s is free", listen)
+}
+
+// executors checks each one: in the running agent, else by trying them.
+func (d *Doctor) executors(ctx context.Context, running *Status) {
+	var list []ExecutorStatus
+	if running != nil {
+		list = running.Executors
+	} else {
+		var err error
+		if list, err = VerifyExecutors(ctx, d.Config); err != nil {
+			d.fault("executors", err.Error(), "see executors.dirs and executors.trust")
+			return
+		}
+	}
+	if len(list) == 0 {
+		d.fault("executors", "none found in "+strings.Join(d.Config.Executors.Dirs, ", "),
+			"put autobot-executor-NAME and autobot-executor-NAME.json into one of these folders, or set executors.dirs")
+	}
+	for _, e := range list {
+		name := "executor " + e.Name
+		reasons := orElse(strings.Join(e.Reasons, "; "), "no reason given")
+		switch e.State {
+		case "ready":
+			types := make([]string, len(e.Types))
+			for i, t := range e.Types {
+				types[i] = t.Type
+			}
+			d.ok(name, "%s serves %s", e.Version, strings.Join(types, ", "))
+		case "disabled":
+			d.note(name, "disabled: %s", reasons)
+		case "starting", "draining":
+			d.note(name, "%s", e.State)
+		default:
+			d.fault(name, e.State+": "+reasons, repairFor(e))
+		}
+	}
+}
+
+// repairFor says what to do about an executor that does not work. Reasons name
+// what is missing and how to get it; this adds how to try again.
+func repairFor(e ExecutorStatus) string {
+	switch e.State {
+	case "quarantined":
+		return "correct what the reason names about " + e.Path + ", then: autobot-agent executors verify"
+	case "crashed":
+		return "look at its last output in the agent's log (journalctl -u autobot-agent), then: autobot-agent executors verify"
+	}
+	return "get what the reason names, then: autobot-agent executors verify"
+}
+
+// engines checks the folder with inference engines.
+func (d *Doctor) engines() {
+	dir := d.Config.Engines.Dir
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		d.note("engines", "no engines folder (%s): only executors that need none will work", dir)
+	case err != nil:
+		d.fault("engines", err.Error(), "let the user of the agent read "+dir+", or set engines.dir")
+	case len(entries) == 0:
+		d.note("engines", "%s is empty", dir)
+	default:
+		names := make([]string, 0, len(entries))
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		d.ok("engines", "%s: %s", dir, strings.Join(names, ", "))
+	}
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

@@ -1,0 +1,180 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/autobot-fleet/autobot/agent/worker"
+	"github.com/autobot-fleet/autobot/internal/buildinfo"
+	"github.com/autobot-fleet/autobot/internal/redisconn"
+	"github.com/autobot-fleet/autobot/queue"
+	"github.com/autobot-fleet/autobot/queue/redislist"
+)
+
+// database is the named database that holds tasks and workers.
+const database = "main"
+
+// How often the server's own settings are looked at, and after a failure.
+const (
+	serverEvery = 5 * time.Minute
+	serverRetry = 10 * time.Second
+)
+
+// notConfigured is why an agent without redis.url is not claiming.
+const notConfigured = "redis.url is not set (set it in " + ConfigFile + ", or as AUTOBOT_REDIS_URL, then reload or restart the agent)"
+
+// queueLink is the connection to the queue and the worker that uses it.
+type queueLink struct {
+	manager *redisconn.Manager
+	backend queue.Backend
+	worker  *worker.Worker
+}
+
+// work runs the worker until ctx is done. Without an address of Redis it waits
+// for a reload that brings one.
+func (a *Agent) work(ctx context.Context) error {
+	for a.config().Redis.URL == "" && len(a.config().Redis.Addrs) == 0 {
+		a.log.Warn("waiting: there is no queue to work for", zap.String("reason", notConfigured))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.reloaded:
+		}
+	}
+	q, err := a.connect(a.config())
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.queue = q
+	a.mu.Unlock()
+	watching, stopWatching := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		a.watchServer(watching, q.manager)
+	}()
+	err = q.worker.Run(ctx)
+	stopWatching()
+	<-watched
+	return err
+}
+
+// watchServer looks from time to time for settings of the server that endanger
+// tasks, and says so once.
+func (a *Agent) watchServer(ctx context.Context, m *redisconn.Manager) {
+	var told []string
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		timer.Reset(serverRetry)
+		facts, err := m.Facts(ctx)
+		if err != nil {
+			continue // the worker's loops report it
+		}
+		timer.Reset(serverEvery)
+		warnings := redisconn.Warnings(facts)
+		for _, w := range warnings {
+			if !slices.Contains(told, w) {
+				a.log.Warn(w)
+			}
+		}
+		told = warnings
+		a.mu.Lock()
+		a.warnings = warnings
+		a.mu.Unlock()
+	}
+}
+
+// connect builds the worker on connections that are opened when first used.
+func (a *Agent) connect(cfg Config) (_ *queueLink, err error) {
+	manager, err := redisconn.New(cfg.Redis, a.o.Log, a.registry)
+	if err != nil {
+		return nil, fmt.Errorf("set up the connection to Redis: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = manager.Close()
+		}
+	}()
+	pool, err := manager.Client(database)
+	if err != nil {
+		return nil, fmt.Errorf("set up the connection to Redis: %w", err)
+	}
+	// Heartbeats must get through when every connection of the pool is busy.
+	alone, err := manager.Dedicated(database, redisconn.DedicatedOptions{Name: "heartbeat"})
+	if err != nil {
+		return nil, fmt.Errorf("set up the heartbeat's connection to Redis: %w", err)
+	}
+	options := queueOptions(cfg, manager.Prefix())
+	options.Dial = manager.Alone(database)
+	q := &queueLink{manager: manager, backend: redislist.New(pool, options)}
+	interval, timeout := cfg.Worker.heartbeat()
+	q.worker, err = worker.New(worker.Options{
+		Backend: q.backend, Heartbeat: redislist.New(alone, options),
+		Executors: a.host, Spool: a.spool, Gate: gates{a.sampler, a.spool}, Document: a.document,
+		WorkerID: a.workerID, NodeID: a.nodeID, Version: buildinfo.Version, Labels: cfg.Worker.Labels,
+		PlainQueues: cfg.Worker.Queues, MaxConcurrent: cfg.Worker.MaxConcurrent, Order: cfg.Worker.Order, Fence: cfg.Worker.Fence,
+		HeartbeatInterval: interval, HeartbeatTTL: timeout, DrainTimeout: cfg.Worker.DrainTimeout, MaxBackoff: cfg.Worker.maxBackoff(),
+		StateDir: cfg.StateDir, Log: a.o.Log, Metrics: a.registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// queueOptions are the rules for retries. A zero that was asked for is
+// negative there, where zero means the default.
+func queueOptions(cfg Config, prefix string) redislist.Options {
+	o := redislist.Options{
+		Prefix: prefix, MaxRetries: cfg.Failover.MaxRetries, ResultTTL: cfg.Failover.ResultTTL,
+		RetryBackoff: cfg.Failover.RetryBackoff, MaxWorkerDeaths: cfg.Failover.MaxWorkerDeaths,
+	}
+	if o.MaxRetries == 0 {
+		o.MaxRetries = -1
+	}
+	if o.RetryBackoff == 0 {
+		o.RetryBackoff = -1
+	}
+	return o
+}
+
+// link is the connection to the queue, nil while there is none.
+func (a *Agent) link() *queueLink {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.queue
+}
+
+func (a *Agent) closeQueue() {
+	q := a.link()
+	if q == nil {
+		return
+	}
+	if err := q.manager.Close(); err != nil {
+		a.log.Debug("a connection to Redis did not close cleanly", zap.Error(err))
+	}
+}
+
+// gates is closed when any of its gates is.
+type gates []worker.Gate
+
+// Closed implements worker.Gate.
+func (g gates) Closed() (reason string, closed bool) {
+	for _, gate := range g {
+		if reason, closed := gate.Closed(); closed {
+			return reason, true
+		}
+	}
+	return "", false
+}

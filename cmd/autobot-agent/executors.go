@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autobot-fleet/autobot/agent"
+)
+
+func newExecutors(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "executors",
+		Short: "List or verify the executors of this machine",
+		Args:  noArguments,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newExecutorsList(a), newExecutorsVerify(a))
+	return c
+}
+
+func newExecutorsList(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the executors of the running agent: versions, task types, states and reasons",
+		Args:  noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, _, err := a.load()
+			if err != nil {
+				return err
+			}
+			var s agent.Status
+			if err := (localAPI{cfg}).get(c.Context(), "/status", &s); err != nil {
+				var e *exitError
+				if errors.As(err, &e) && e.code == exitUnreachable {
+					return unreachablef("%w; \"autobot-agent executors verify\" tries the executors without it", err)
+				}
+				return err
+			}
+			return a.print(s.Executors, func(w io.Writer) error { return listExecutors(w, s.Executors, cfg.Executors.Dirs) })
+		},
+	}
+}
+
+func newExecutorsVerify(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify",
+		Short: "Start each executor apart from the agent and say whether it would work here",
+		Args:  noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, _, err := a.load()
+			if err != nil {
+				return err
+			}
+			found, err := agent.VerifyExecutors(c.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			if err := a.print(found, func(w io.Writer) error { return listExecutors(w, found, cfg.Executors.Dirs) }); err != nil {
+				return err
+			}
+			for _, e := range found {
+				if e.State != "ready" && e.State != "disabled" {
+					return &exitError{code: exitFailure}
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func listExecutors(w io.Writer, list []agent.ExecutorStatus, dirs []string) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(w, "no executors found in", joined(dirs), "(put autobot-executor-NAME and its .json there, or set executors.dirs)")
+		return err
+	}
+	return printExecutors(w, list)
+}
+
+func printExecutors(w io.Writer, list []agent.ExecutorStatus) error {
+	rows := make([][]string, len(list))
+	for i, e := range list {
+		var types []string
+		for _, t := range e.Types {
+			types = append(types, t.Type)
+		}
+		engine := e.Engine
+		if e.EngineVersion != "" {
+			engine += " " + e.EngineVersion
+		}
+		rows[i] = []string{
+			e.Name, e.Version, e.State, orText(joined(types), "-"), orText(engine, "-"),
+			fmt.Sprintf("%d/%d", e.InFlight, e.Concurrency), orText(joined(e.Reasons), "-"),
+		}
+	}
+	return printTable(w, []string{"EXECUTOR", "VERSION", "STATE", "TYPES", "ENGINE", "BUSY", "REASON"}, rows)
+}
