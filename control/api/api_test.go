@@ -254,7 +254,9 @@ func TestSubmitRefusals(t *testing.T) {
 		{"a large payload", `{"type":"a","payload":{"x":"` + strings.Repeat("x", queue.MaxPayload) + `"}}`, 413, `TOO_LARGE: payload has 1048`},
 		{"a large envelope", `{"type":"a","trace":"` + strings.Repeat("x", maxBody) + `"}`, 413, `TOO_LARGE: body has`},
 		{"a body beyond everything", `{"type":"a"` + strings.Repeat(" ", maxBulkBody) + `}`, 413, `the body is larger than`},
-		{"too many", `[` + strings.Repeat(`{},`, maxBulk) + `{}]`, 413, `the list has 1001 submissions`},
+		{"too many", `[` + strings.Repeat(`{},`, maxBulk) + `{}]`, 413, `the list has more than 1000 submissions`},
+		{"more after a list", `[{"type":"a"}] {}`, 400, `more data after the list`},
+		{"a list with a wrong end", `[{"type":"a"}}`, 400, `body: is not valid JSON`},
 		{"a broken list", `[{"type":"a"},`, 400, `body: is not valid JSON`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -283,6 +285,7 @@ func TestSubmitMany(t *testing.T) {
 			`{"task_id":"2","detail":"unique key \"u\" is held by task 2, which has not ended","code":409},`+
 			`{"detail":"[5]: must be a JSON object, got a number","code":400}]`)
 	r.want("POST", "/api/tasks", `[]`, 200, `[]`)
+	r.want("POST", "/api/tasks", `[{"type":"a","trace":"`+strings.Repeat("x", maxBody)+`"}]`, 200, `~TOO_LARGE: [0] has`)
 	r.want("POST", "/api/tasks", `[{}]`, 200, `[{"detail":"[0].type: is required","code":400}]`)
 }
 

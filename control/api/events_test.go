@@ -297,6 +297,9 @@ func TestStreamsThatDoNotStart(t *testing.T) {
 	if res, _ := r.do("GET", "/api/tasks/done/events", "", "X-Internal-API-Key", testKey, "Last-Event-ID", "end"); res.StatusCode != 204 {
 		t.Errorf("a browser that has seen the end gets %d", res.StatusCode)
 	}
+	if res, body := r.do("HEAD", "/api/tasks/t1/events", ""); res.StatusCode != 200 || body != "" {
+		t.Errorf("HEAD: %d %s", res.StatusCode, body)
+	}
 	for range maxStreams {
 		r.api.slots <- struct{}{}
 	}

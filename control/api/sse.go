@@ -25,6 +25,9 @@ func (a *API) serveSSE(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	h.Set("Cache-Control", "no-store, no-transform")
 	h.Set("X-Accel-Buffering", "no") // proxies would hold messages back
 	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
 	f.to = s
 	if err := s.put("retry: 2000\n\n"); err != nil {
 		return nil //nolint:nilerr // the client has gone

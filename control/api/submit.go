@@ -40,18 +40,15 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request) error {
 
 // submitMany answers 200 whatever became of the single entries.
 func (a *API) submitMany(w http.ResponseWriter, r *http.Request, body []byte) error {
-	var entries []json.RawMessage
-	if err := json.Unmarshal(body, &entries); err != nil {
-		return invalid("body", "is not valid JSON: %v", err)
-	}
-	if len(entries) > maxBulk {
-		return refuse(http.StatusRequestEntityTooLarge, "the list has %d submissions, the limit is %d: send it in parts", len(entries), maxBulk)
+	entries, err := splitList(body)
+	if err != nil {
+		return err
 	}
 	replies := make([]apiwire.SubmitReply, len(entries))
 	good := make([]queue.Submission, 0, len(entries))
 	at := make([]int, 0, len(entries)) // index in entries of each good one
 	for i, e := range entries {
-		s, err := decodeSubmission(e, fmt.Sprintf("[%d]", i))
+		s, err := decodeEntry(e, fmt.Sprintf("[%d]", i))
 		if err != nil {
 			replies[i] = refused(err)
 			continue
@@ -73,6 +70,44 @@ func (a *API) submitMany(w http.ResponseWriter, r *http.Request, body []byte) er
 		}
 	}
 	return ok(w, replies)
+}
+
+// splitList takes a list apart, and stops where it gets too long: a small body
+// can hold millions of empty entries.
+func splitList(body []byte) ([]json.RawMessage, error) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	broken := func(err error) error {
+		return invalid("body", "is not valid JSON: %v (at byte %d)", err, dec.InputOffset())
+	}
+	if _, err := dec.Token(); err != nil { // the bracket
+		return nil, broken(err)
+	}
+	var entries []json.RawMessage
+	for dec.More() {
+		if len(entries) == maxBulk {
+			return nil, refuse(http.StatusRequestEntityTooLarge, "the list has more than %d submissions: send it in parts", maxBulk)
+		}
+		var e json.RawMessage
+		if err := dec.Decode(&e); err != nil {
+			return nil, broken(err)
+		}
+		entries = append(entries, e)
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, broken(err)
+	}
+	if rest := bytes.TrimSpace(body[dec.InputOffset():]); len(rest) > 0 {
+		return nil, broken(errors.New("more data after the list"))
+	}
+	return entries, nil
+}
+
+// decodeEntry is decodeSubmission for a part of a list.
+func decodeEntry(b []byte, path string) (queue.Submission, error) {
+	if len(b) > maxBody {
+		return queue.Submission{}, tooLarge(path, len(b), maxBody)
+	}
+	return decodeSubmission(b, path)
 }
 
 func accepted(r queue.Receipt) apiwire.SubmitReply {

@@ -81,14 +81,17 @@ func (s *Store) Put(w http.ResponseWriter, r *http.Request, sha string) error {
 }
 
 // stallReader moves the connection's read deadline as long as bytes come in:
-// a large upload may take its time, a dead one may not.
+// a large upload may take its time, a dead one may not. The write deadline
+// moves along, or the answer to a long upload would come too late.
 type stallReader struct {
 	r   io.Reader
 	ctl *http.ResponseController
 }
 
 func (s *stallReader) Read(p []byte) (int, error) {
-	_ = s.ctl.SetReadDeadline(time.Now().Add(stall)) // not supported in tests without a connection
+	now := time.Now()
+	_ = s.ctl.SetReadDeadline(now.Add(stall)) // not supported in tests without a connection
+	_ = s.ctl.SetWriteDeadline(now.Add(2 * stall))
 	return s.r.Read(p)
 }
 

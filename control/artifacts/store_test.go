@@ -80,7 +80,7 @@ func status(err error) int {
 }
 
 // serve puts the store behind a real connection, as control/api does.
-func serve(t *testing.T, s *Store) string {
+func serve(t *testing.T, s *Store, change ...func(*http.Server)) string {
 	t.Helper()
 	handle := func(f func(http.ResponseWriter, *http.Request, string) error) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -96,7 +96,11 @@ func serve(t *testing.T, s *Store) string {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/artifacts/{sha256}", handle(s.Get))
 	mux.HandleFunc("PUT /api/artifacts/{sha256}", handle(s.Put))
-	srv := httptest.NewServer(mux)
+	srv := httptest.NewUnstartedServer(mux)
+	for _, c := range change {
+		c(srv.Config)
+	}
+	srv.Start()
 	t.Cleanup(srv.Close)
 	return srv.URL + "/api/artifacts/"
 }
@@ -449,5 +453,38 @@ func TestMediaTypesAndNames(t *testing.T) {
 	}
 	if got := defaultName(strings.Repeat("ab", 32), "audio/wav"); got != "artifact-abababababab.wav" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// lateReader gives its bytes only when the gate opens.
+type lateReader struct {
+	io.Reader
+	gate <-chan time.Time
+}
+
+func (l lateReader) Read(p []byte) (int, error) {
+	<-l.gate
+	return l.Reader.Read(p)
+}
+
+func TestLongUploadsOutliveTheServersTimeouts(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, Config{}, nil)
+	base := serve(t, s, func(srv *http.Server) { srv.ReadTimeout, srv.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond })
+	content := "long in coming"
+	gate := make(chan time.Time)
+	time.AfterFunc(300*time.Millisecond, func() { close(gate) })
+	req, err := http.NewRequestWithContext(t.Context(), "PUT", base+sum([]byte(content)), lateReader{strings.NewReader(content), gate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.ContentLength = int64(len(content))
+	res, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != 200 {
+		t.Errorf("answered %d", res.StatusCode)
 	}
 }
