@@ -1,0 +1,527 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/autobot-fleet/autobot/executors"
+	"github.com/autobot-fleet/autobot/queue"
+)
+
+// cutOff makes the server unreachable until the returned function is called.
+func (r *rig) cutOff() (back func()) {
+	r.q.setFault(func(string) error { return errAway })
+	return func() { r.q.setFault(nil) }
+}
+
+func TestTheFenceStopsWorkBeforeTheLeaseLapses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2, func(o *Options) { o.HeartbeatInterval, o.HeartbeatTTL = 4*time.Second, 12*time.Second })
+		var obedient, stubborn atomic.Int64
+		r.h.run = func(ctx context.Context, job Job, _ func(executors.Event)) (JobOutcome, error) {
+			if job.Task.Attempt > 1 {
+				return done(`{}`), nil
+			}
+			if job.Task.ID == "stubborn" {
+				<-r.h.dead("stubborn")
+				stubborn.Store(time.Now().UnixNano())
+				return JobOutcome{}, errors.New("killed")
+			}
+			<-ctx.Done()
+			obedient.Store(time.Now().UnixNano())
+			return done(`{}`), nil // too late: must not be published
+		}
+		r.q.add("normal:general", "obedient", "general")
+		r.q.add("normal:general", "stubborn", "general")
+		r.start()
+		rest(4500 * time.Millisecond)
+		sent := look(r, func() time.Time { return r.q.beatUntil.Add(-12 * time.Second) })
+		back := r.cutOff()
+		rest(12 * time.Second)
+		if d := time.Unix(0, obedient.Load()).Sub(sent); d != 8*time.Second {
+			t.Errorf("cancelled %v after the last confirmed beat, want TTL less one interval", d)
+		}
+		if d := time.Unix(0, stubborn.Load()).Sub(sent); d != 11*time.Second {
+			t.Errorf("killed %v after the last confirmed beat, want TTL less a quarter of an interval", d)
+		}
+		if s := r.Status(); s.Claiming || !s.Fenced || s.State != "degraded" || len(s.Running) != 0 {
+			t.Errorf("status: %+v", s)
+		}
+		calls := look(r, func() int { return r.q.calls["finish"] + r.q.calls["fail"] + r.q.calls["release"] })
+		if calls != 0 {
+			t.Errorf("%d outcomes were sent after the fence", calls)
+		}
+		back()
+		rest(15 * time.Second)
+		for _, id := range []string{"obedient", "stubborn"} {
+			if task := r.wantStatus(id, queue.StatusCompleted); task.starts != 2 || task.RetryCount != 0 {
+				t.Errorf("%s: %d starts, %d retries counted", id, task.starts, task.RetryCount)
+			}
+		}
+		r.wantCleanEnd()
+		if !slices.Equal(r.q.recovered, []bool{false, false}) {
+			t.Errorf("recovers: %v", r.q.recovered)
+		}
+		r.wantNoProblems()
+	})
+}
+
+func TestTheLenientFenceLetsWorkGoOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2, func(o *Options) { o.Fence = FenceFinish })
+		r.h.run = forTime(8 * time.Second)
+		r.q.add("normal:general", "t1", "general")
+		r.start()
+		rest(time.Second)
+		back := r.cutOff()
+		rest(9 * time.Second)
+		if s := r.Status(); s.Claiming || !strings.Contains(s.Reason, "no heartbeat has been confirmed") {
+			t.Errorf("status: %+v", s)
+		}
+		back()
+		rest(5 * time.Second)
+		if task := r.wantStatus("t1", queue.StatusCompleted); task.starts != 1 {
+			t.Errorf("t1 started %d times", task.starts)
+		}
+		r.wantCleanEnd()
+		r.wantNoProblems()
+	})
+}
+
+func TestAWorkerTakenForDeadDropsWhatItLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		r.h.run = func(ctx context.Context, job Job, sink func(executors.Event)) (JobOutcome, error) {
+			if job.Task.Attempt == 1 {
+				return untilCancelled(ctx, job, sink)
+			}
+			return done(`{}`), nil
+		}
+		r.q.add("normal:general", "t1", "general")
+		r.start()
+		rest(1500 * time.Millisecond)
+		r.q.mu.Lock()
+		r.q.beatUntil = time.Now()
+		r.q.mu.Unlock()
+		if !r.q.expireIfDead() {
+			t.Fatal("the monitor did nothing")
+		}
+		rest(3 * time.Second)
+		if task := r.wantStatus("t1", queue.StatusCompleted); task.starts != 2 || task.fail != nil {
+			t.Errorf("t1: %+v", task)
+		}
+		if n := r.q.count("fail") + r.q.count("release"); n != 0 {
+			t.Errorf("%d outcomes for a task that was lost", n)
+		}
+		if g := r.Status().Generation; g != 2 {
+			t.Errorf("generation %d, want a new one", g)
+		}
+		r.wantCleanEnd()
+		r.wantNoProblems()
+	})
+}
+
+func TestALostTaskIsStoppedInSilence(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		r.h.run = untilCancelled
+		r.q.add("normal:general", "t1", "general")
+		r.start()
+		rest(500 * time.Millisecond)
+		r.q.mu.Lock()
+		r.q.tasks["t1"].WorkerID = "other"
+		delete(r.q.own, "t1")
+		r.q.mu.Unlock()
+		rest(3 * time.Second)
+		if n := len(r.Status().Running); n != 0 {
+			t.Errorf("%d tasks still run", n)
+		}
+		if n := r.q.count("fail") + r.q.count("release") + r.q.count("finish"); n != 0 {
+			t.Errorf("%d outcomes for a task that was lost", n)
+		}
+		r.wantCleanEnd()
+	})
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		command bool
+		within  time.Duration
+	}{
+		{"by command", true, 10 * time.Millisecond},
+		{"by the answer to a heartbeat", false, 2 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, 2)
+				r.h.run = untilCancelled
+				r.q.add("normal:general", "t1", "general")
+				r.start()
+				rest(500 * time.Millisecond)
+				r.q.mu.Lock()
+				r.q.tasks["t1"].CancelRequested = true
+				r.q.mu.Unlock()
+				if tt.command {
+					r.q.command(queue.Command{Kind: queue.CommandCancel, Task: "t1", By: "ada"})
+				}
+				rest(tt.within)
+				task := r.wantStatus("t1", queue.StatusCancelled)
+				if task.fail == nil || !task.fail.Cancelled || task.fail.Code != "CANCELLED" || !strings.Contains(task.fail.Message, "cancelled by") {
+					t.Errorf("failure: %+v", task.fail)
+				}
+				r.wantCleanEnd()
+				r.wantNoProblems()
+			})
+		})
+	}
+}
+
+func TestAClaimNobodyKnowsIsReleasedAfterTwoBeats(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.start()
+		rest(1500 * time.Millisecond)
+		var lost atomic.Bool
+		r.q.mu.Lock()
+		r.q.after = func(op string) error {
+			if (op == "claim" || op == "adopt") && lost.CompareAndSwap(false, true) {
+				return errAway
+			}
+			return nil
+		}
+		r.q.mu.Unlock()
+		r.q.add("normal:general", "t1", "general")
+		rest(10 * time.Second)
+		if task := r.wantStatus("t1", queue.StatusCompleted); task.starts != 2 || task.RetryCount != 0 {
+			t.Errorf("t1: %d starts, %d retries", task.starts, task.RetryCount)
+		}
+		r.wantCleanEnd()
+		if !slices.Equal(r.q.released, []string{"t1"}) {
+			t.Errorf("released %v", r.q.released)
+		}
+		r.wantNoProblems()
+	})
+}
+
+func TestASlowClaimIsNotTakenForALostOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.start()
+		rest(1500 * time.Millisecond)
+		r.q.mu.Lock()
+		r.q.after = func(op string) error {
+			if op == "claim" || op == "adopt" {
+				time.Sleep(8 * time.Second) // the script has run, its reply is slow
+			}
+			return nil
+		}
+		r.q.mu.Unlock()
+		r.q.add("normal:general", "t1", "general")
+		rest(30 * time.Second)
+		if task := r.wantStatus("t1", queue.StatusCompleted); task.starts != 1 {
+			t.Errorf("t1 was claimed %d times", task.starts)
+		}
+		r.wantCleanEnd()
+		r.wantNoProblems()
+	})
+}
+
+func TestASupersededWorkerStopsForEver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.h.run = untilCancelled
+		r.q.add("normal:general", "t1", "general")
+		r.start()
+		rest(500 * time.Millisecond)
+		r.q.mu.Lock()
+		r.q.superseded = true
+		r.q.mu.Unlock()
+		rest(time.Minute)
+		r.q.add("normal:general", "t2", "general")
+		rest(time.Minute)
+		s := r.Status()
+		if s.Claiming || !s.Superseded || !strings.Contains(s.Reason, "taken over the worker id") || len(s.Running) != 0 {
+			t.Errorf("status: %+v", s)
+		}
+		if err := r.Liveness(); err != nil {
+			t.Errorf("liveness: %v", err)
+		}
+		if n := r.q.count("finish") + r.q.count("fail") + r.q.count("release"); n != 0 {
+			t.Errorf("%d outcomes were published", n)
+		}
+		if n := r.q.count("register"); n != 1 {
+			t.Errorf("registered %d times", n)
+		}
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		if len(r.q.waiting("normal:general")) != 1 {
+			t.Error("t2 is not in its queue")
+		}
+	})
+}
+
+func TestOperatorsCanStopClaims(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		stop   func(*rig)
+		resume func(*rig)
+		reason string
+	}{
+		{"drained here", func(r *rig) { r.Drain() }, func(r *rig) { r.Resume() }, "drained on this machine"},
+		{"cordoned by command", func(r *rig) {
+			r.q.mu.Lock()
+			r.q.cordoned = true
+			r.q.mu.Unlock()
+			r.q.command(queue.Command{Kind: queue.CommandDrain})
+		}, func(r *rig) {
+			r.q.mu.Lock()
+			r.q.cordoned = false
+			r.q.mu.Unlock()
+			r.q.command(queue.Command{Kind: queue.CommandResume})
+		}, "an operator drained"},
+		{"cordoned, and the commands were missed", func(r *rig) {
+			r.q.mu.Lock()
+			r.q.cordoned = true
+			r.q.mu.Unlock()
+			rest(11 * time.Second)
+		}, func(r *rig) {
+			r.q.mu.Lock()
+			r.q.cordoned = false
+			r.q.mu.Unlock()
+			rest(11 * time.Second)
+		}, "an operator drained"},
+		{"the gate is closed", func(r *rig) { r.o.Gate.(*testGate).set("memory is full"); rest(time.Second) },
+			func(r *rig) { r.o.Gate.(*testGate).set("") }, "memory is full"},
+		{"no executor is ready", func(r *rig) {
+			r.h.setStatus(ExecutorStatus{Name: "tts", State: "not_ready", Reasons: []string{"espeak-ng is missing"}})
+		}, func(r *rig) { r.h.setStatus(newFakeHost(2, "general").status...) }, "espeak-ng is missing"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, 2, func(o *Options) { o.Gate = &testGate{} })
+				r.start()
+				rest(time.Second)
+				tt.stop(r)
+				rest(100 * time.Millisecond)
+				r.q.add("normal:general", "t1", "general")
+				rest(5 * time.Second)
+				if task := r.wantStatus("t1", queue.StatusQueued); task.starts != 0 {
+					t.Error("t1 was started")
+				}
+				if s := r.Status(); s.Claiming || !strings.Contains(s.Reason, tt.reason) {
+					t.Errorf("status: claiming %t, %q", s.Claiming, s.Reason)
+				}
+				if err := r.Liveness(); err != nil {
+					t.Error(err)
+				}
+				tt.resume(r)
+				rest(2 * time.Second)
+				r.wantStatus("t1", queue.StatusCompleted)
+				r.wantCleanEnd()
+				r.wantNoProblems()
+			})
+		})
+	}
+}
+
+type testGate struct{ reason atomic.Value }
+
+func (g *testGate) set(s string) { g.reason.Store(s) }
+
+func (g *testGate) Closed() (string, bool) {
+	s, _ := g.reason.Load().(string)
+	return s, s != ""
+}
+
+func TestPausedQueuesHaveNoWaiter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		r.start()
+		rest(time.Second)
+		r.q.mu.Lock()
+		r.q.paused["normal:general"] = true
+		r.q.mu.Unlock()
+		r.q.command(queue.Command{Kind: queue.CommandQueues})
+		rest(100 * time.Millisecond)
+		r.q.add("normal:general", "t1", "general")
+		before := r.q.count("adopt")
+		rest(30 * time.Second)
+		if n := r.q.count("adopt") - before; n != 0 {
+			t.Errorf("%d pops from a paused queue", n)
+		}
+		r.wantStatus("t1", queue.StatusQueued)
+		r.q.mu.Lock()
+		delete(r.q.paused, "normal:general")
+		r.q.mu.Unlock()
+		r.q.command(queue.Command{Kind: queue.CommandQueues})
+		rest(100 * time.Millisecond)
+		r.wantStatus("t1", queue.StatusCompleted)
+		r.wantCleanEnd()
+		r.wantNoProblems()
+	})
+}
+
+func TestIdsWithoutAHash(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		r.start()
+		rest(time.Second)
+		r.q.mu.Lock()
+		r.q.push("normal:general", "late")
+		r.q.push("normal:general", "never")
+		r.q.mu.Unlock()
+		rest(500 * time.Millisecond)
+		r.q.mu.Lock() // the producer writes the hash after the push
+		r.q.tasks["late"] = &fakeTask{Task: queue.Task{ID: "late", Type: "general", Payload: []byte(`{}`), Status: queue.StatusQueued}}
+		r.q.mu.Unlock()
+		rest(3 * time.Second)
+		r.wantStatus("late", queue.StatusCompleted)
+		if n := look(r, func() int { return len(r.q.processing["normal:general"]) }); n != 0 {
+			t.Errorf("%d ids hang in processing", n)
+		}
+		r.wantCleanEnd()
+		r.wantNoProblems()
+	})
+}
+
+func TestExcludedTasksAreLookedAfter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		r.start()
+		rest(time.Second)
+		for i := range 5 {
+			r.q.add("normal:general", fmt.Sprint("t", i), "general", func(t *queue.Task) { t.Exclude = []string{"w1"} })
+		}
+		rest(20 * time.Second)
+		if n := r.q.count("unexclude"); n < 1 || n > 4 {
+			t.Errorf("%d calls", n)
+		}
+		got := look(r, func() int { return len(r.q.unexcluded) })
+		if got != 5 {
+			t.Errorf("asked for %d ids, want 5", got)
+		}
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestListsBeyondTheWaitersAreSwept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		var types []TypeStatus
+		for i := range 20 {
+			types = append(types, TypeStatus{Type: fmt.Sprintf("type%02d", i)})
+		}
+		r.h.status = []ExecutorStatus{{Name: "many", State: "ready", Concurrency: 9, Types: types}}
+		r.start()
+		rest(5 * time.Second)
+		if n := look(r, func() int { return r.q.maxBlocked }); n != maxWaiters {
+			t.Errorf("%d waiters, want %d", n, maxWaiters)
+		}
+		before := r.q.count("claim")
+		rest(10 * time.Second)
+		if n := r.q.count("claim") - before; n < 8 || n > 15 {
+			t.Errorf("%d sweeps in ten idle seconds, want one a second", n)
+		}
+		r.q.add("type19", "t1", "type19") // the last list of all
+		rest(1100 * time.Millisecond)
+		r.wantStatus("t1", queue.StatusCompleted)
+		r.wantCleanEnd()
+	})
+}
+
+func TestAPopOnADeadConnectionIsGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		r.q.lateBlock = 0
+		r.start()
+		rest(time.Second)
+		r.q.mu.Lock()
+		r.q.lateBlock = 0
+		r.q.mu.Unlock()
+		// The replies of all pops now under way get lost on the way.
+		w := newWaiterSet(r.q, r.log, r.link, func() {}, time.Second)
+		w.want([]string{"elsewhere"})
+		synctest.Wait()
+		w.dropOverdue(time.Now().Add(minBlock + overdueMargin + time.Second))
+		synctest.Wait()
+		if n := r.q.count("newwaiter"); n == 0 {
+			t.Error("no new connection was made")
+		}
+		w.close()
+		r.wantCleanEnd()
+	})
+}
+
+func TestLivenessReportsAHang(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		stuck := make(chan struct{})
+		r.start()
+		rest(2 * time.Second)
+		r.q.setFault(func(op string) error {
+			if op == "claim" {
+				<-stuck
+			}
+			return nil
+		})
+		rest(2 * time.Minute)
+		if err := r.Liveness(); err == nil || !strings.Contains(err.Error(), "claim loop") {
+			t.Errorf("liveness: %v", err)
+		}
+		close(stuck)
+		rest(2 * time.Second)
+		if err := r.Liveness(); err != nil {
+			t.Error(err)
+		}
+		r.wantCleanEnd()
+	})
+}
+
+func TestReload(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.h.run = forTime(time.Second)
+		r.start()
+		rest(time.Second)
+		if err := r.Reload(Settings{MaxConcurrent: 0}); err == nil {
+			t.Error("no slots were accepted")
+		}
+		if err := r.Reload(Settings{MaxConcurrent: 1, PlainQueues: []string{"special"}}); err != nil {
+			t.Fatal(err)
+		}
+		rest(100 * time.Millisecond)
+		r.q.add("special", "t1", "general")
+		rest(2 * time.Second)
+		r.wantStatus("t1", queue.StatusCompleted)
+		r.wantCleanEnd()
+	})
+}
