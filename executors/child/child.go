@@ -101,13 +101,10 @@ func waitable(pid int) {
 	}
 }
 
-// awaitGroup returns when the killed group has no member left.
+// awaitGroup returns when the killed group has no live member left.
 func (p *Process) awaitGroup() {
 	deadline := time.Now().Add(groupGone)
-	for wait := time.Millisecond; time.Now().Before(deadline); wait = min(2*wait, 50*time.Millisecond) {
-		if errors.Is(syscall.Kill(-p.pid, 0), syscall.ESRCH) {
-			return
-		}
+	for wait := time.Millisecond; time.Now().Before(deadline) && GroupAlive(p.pid); wait = min(2*wait, 50*time.Millisecond) {
 		time.Sleep(wait)
 	}
 }

@@ -2,6 +2,7 @@ package child
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -30,6 +31,34 @@ func (p *Process) killMarked() {
 			return
 		}
 	}
+}
+
+// GroupAlive reports whether a process group has a member that is no zombie.
+// Orphaned zombies stay until the init process reaps them, which some
+// containers' never does.
+func GroupAlive(pgid int) bool {
+	if errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) {
+		return false
+	}
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return true
+	}
+	for _, file := range files {
+		stat, err := os.ReadFile(file) // #nosec G304 -- below /proc
+		if err != nil {
+			continue // gone
+		}
+		// The name before ") " may hold anything: pid (name) state ppid pgrp.
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if len(fields) < 3 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
+			continue
+		}
+		if string(fields[2]) == strconv.Itoa(pgid) {
+			return true
+		}
+	}
+	return false
 }
 
 // Marked lists the live processes that carry mark, a KEY=VALUE, in the

@@ -377,7 +377,7 @@ func killed(t *testing.T, b Binary) {
 // nothingLeft checks that no process and no socket of p is there.
 func nothingLeft(t *testing.T, p *Process) {
 	t.Helper()
-	if err := syscall.Kill(-p.PID(), 0); err == nil {
+	if child.GroupAlive(p.PID()) {
 		t.Errorf("process group %d still has members", p.PID())
 	}
 	if left := child.Marked(p.Mark()); len(left) > 0 {
