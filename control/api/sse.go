@@ -29,10 +29,10 @@ func (a *API) serveSSE(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		return nil
 	}
 	f.to = s
-	if err := s.put("retry: 2000\n\n"); err != nil {
-		return nil //nolint:nilerr // the client has gone
+	// The status is out: an error means that the client has gone or is slow.
+	if s.put("retry: 2000\n\n") == nil {
+		_, _ = f.run(ctx, task)
 	}
-	_, _ = f.run(ctx, task) // the status is out; an error means that the client has gone or is too slow
 	return nil
 }
 

@@ -10,5 +10,5 @@ func freeBytes(dir string) (int64, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, err
 	}
-	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:gosec,unconvert // block counts of a real disk fit; the types differ by system
+	return int64(st.Bavail * uint64(st.Bsize)), nil
 }
