@@ -127,6 +127,7 @@ func Defaults(profile string) Config {
 			TTL:        artifacts.DefaultTTL,
 			QuotaBytes: artifacts.DefaultQuota,
 		},
+		Log: logging.Config{Level: "info", Format: "auto"},
 	}
 }
 

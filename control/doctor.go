@@ -108,7 +108,7 @@ func (d *Doctor) redis(ctx context.Context) {
 		d.fault("redis", err.Error(), redisRepair(err))
 		return
 	}
-	d.ok("redis", "%s at %s", facts, m.Address())
+	d.ok("redis", "%s: %s", m.Address(), facts)
 	for _, w := range redisconn.Warnings(facts) {
 		d.warn("redis", w, "do what the sentence says")
 	}

@@ -159,6 +159,7 @@ func noArguments(c *cobra.Command, args []string) error {
 		return usagef("%s takes no arguments, got %q", c.CommandPath(), args[0])
 	}
 	hint := "see " + c.CommandPath() + " --help"
+	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
 	}
