@@ -28,8 +28,8 @@ func TestReap(t *testing.T) {
 			}
 		})
 		time.Sleep(30 * time.Second)
-		calls := s.calls["reap"]
 		stop()
+		calls := s.calls["reap"]
 		if len(s.queued) != 3 {
 			t.Errorf("requeued %v", s.queued)
 		}
