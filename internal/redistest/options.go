@@ -2,7 +2,10 @@
 
 package redistest
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // An Option changes how a server is started.
 type Option func(*Server)
@@ -15,7 +18,7 @@ func WithAOF() Option { return WithConfig("appendonly", "yes") }
 func WithPassword(password string) Option {
 	return func(s *Server) {
 		s.password = password
-		s.config = append(s.config, setting{"requirepass", password})
+		s.config = append(s.config, setting{"requirepass", strconv.Quote(password)})
 	}
 }
 
@@ -49,7 +52,7 @@ func AsSentinel(name string, master *Server) Option {
 			setting{"sentinel", "down-after-milliseconds " + name + " 500"},
 			setting{"sentinel", "failover-timeout " + name + " 5000"})
 		if master.password != "" {
-			s.config = append(s.config, setting{"sentinel", "auth-pass " + name + " " + master.password})
+			s.config = append(s.config, setting{"sentinel", "auth-pass " + name + " " + strconv.Quote(master.password)})
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package redistest
 
 import (
+	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
@@ -15,10 +16,17 @@ type process struct {
 	exited chan struct{} // closed when the child is gone
 }
 
-// startProcess runs binary with args until it ends or is killed. On Linux the
-// child also dies with the test binary, even if that is killed.
-func startProcess(binary string, args ...string) (*process, error) {
+// startProcess runs binary with args until it ends or is killed. What it prints
+// goes to the file output. On Linux the child also dies with the test binary,
+// even if that is killed.
+func startProcess(output, binary string, args ...string) (*process, error) {
+	out, err := os.OpenFile(output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = out.Close() }() // the child has its own
 	p := &process{cmd: exec.Command(binary, args...), exited: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.SysProcAttr = childAttributes()
 	started := make(chan error)
 	go func() {

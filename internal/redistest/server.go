@@ -110,6 +110,9 @@ func (s *Server) Dir() string { return s.dir }
 // Log returns what the server has logged so far.
 func (s *Server) Log() string {
 	log, err := os.ReadFile(filepath.Join(s.dir, "redis.log"))
+	if err != nil { // it did not get so far
+		log, err = os.ReadFile(filepath.Join(s.dir, "output"))
+	}
 	if err != nil {
 		return fmt.Sprintf("(no log: %v)", err)
 	}
@@ -202,7 +205,7 @@ func (s *Server) launch() error {
 	if s.sentinel {
 		args = append(args, "--sentinel")
 	}
-	proc, err := startProcess(s.binary, args...)
+	proc, err := startProcess(filepath.Join(s.dir, "output"), s.binary, args...)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", s.binary, err)
 	}
@@ -245,7 +248,9 @@ func (s *Server) awaitReady(proc *process) error {
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		if err := rdb.Ping(ctx).Err(); err == nil {
+		err := rdb.Ping(ctx).Err()
+		// A replica that may not serve old data is as ready as it gets.
+		if err == nil || redis.IsMasterDownError(err) {
 			info, err := rdb.Info(ctx, "server").Result()
 			if err != nil {
 				return err
