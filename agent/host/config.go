@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,6 +107,17 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.Dirs = dirs
 	return c, nil
+}
+
+// CheckSettings reports every mistake in the host's own keys of executors.<name>.*
+// settings. What the executors themselves make of the rest shows in Status.
+func CheckSettings(all map[string]map[string]any) error {
+	var errs error
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		_, err := readSettings(name, all[name])
+		errs = errors.Join(errs, err)
+	}
+	return errs
 }
 
 // settings are those of one executor, taken apart.

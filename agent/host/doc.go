@@ -1,7 +1,7 @@
 // Package host finds executors, starts their processes and keeps them running.
 //
 // An executor is a file autobot-executor-NAME in one of the configured
-// folders, with its manifest NAME.json beside it. Before anything of it runs
+// folders, with its manifest autobot-executor-NAME.json beside it. Before anything of it runs
 // it must pass the trust rules (trust.go): who could have written it, and is it
 // what the manifest says. What passes is copied, under its hash, into the
 // agent's own store, and only that copy is ever started.

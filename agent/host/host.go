@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -77,7 +78,7 @@ func New(cfg Config, log *zap.Logger, reg prometheus.Registerer) (*Host, error) 
 			return nil, fmt.Errorf("make the directories for executors: %w", err)
 		}
 	}
-	if h.sockets, err = socketDir(cfg.RuntimeDir, cfg.StateDir); err != nil {
+	if h.sockets, err = socketDir(cfg.RuntimeDir, cfg.StateDir, systemRuntimeDirs()...); err != nil {
 		return nil, err
 	}
 	if h.bootID, err = readBootID(); err != nil {
@@ -100,34 +101,36 @@ func (h *Host) homeDir(name string) string {
 	return filepath.Join(h.cfg.StateDir, "executors", "home", name)
 }
 
-// socketDir returns a private folder for sockets: below the runtime
-// directory, or, where that path is too long, below the runtime directory that
-// the system gives to the user.
-func socketDir(runtimeDir, stateDir string) (string, error) {
-	sum := sha256.Sum256([]byte(stateDir))
-	own := "autobot-" + hex.EncodeToString(sum[:4])
-	candidates := []string{filepath.Join(runtimeDir, "p")}
-	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/run/user/" + strconv.Itoa(os.Getuid()), "/run"} {
-		if filepath.IsAbs(dir) {
-			candidates = append(candidates, filepath.Join(dir, own))
+// socketDir returns a private folder for sockets: below the runtime directory,
+// or, where that path is too long, below the first of the others that exists.
+func socketDir(runtimeDir, stateDir string, others ...string) (string, error) {
+	dir := filepath.Join(runtimeDir, "p")
+	if len(dir) <= maxSocketDir {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", fmt.Errorf("make the folder for the sockets of executors: %w", err)
 		}
+		return dir, nil
 	}
-	var errs error
-	for _, dir := range candidates {
-		if len(dir) > maxSocketDir {
-			errs = errors.Join(errs, fmt.Errorf("%s has %d bytes", dir, len(dir)))
+	sum := sha256.Sum256([]byte(stateDir))
+	for _, other := range others {
+		short := filepath.Join(other, "autobot-"+hex.EncodeToString(sum[:4]))
+		if !filepath.IsAbs(other) || len(short) > maxSocketDir {
 			continue
 		}
-		err := os.MkdirAll(dir, 0o700)
-		if err == nil {
-			return dir, nil
+		if err := os.Mkdir(short, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			continue
 		}
-		errs = errors.Join(errs, err)
-		if dir == candidates[0] {
-			break // short enough, so it is the one to repair
+		if err := checkPath(short); err == nil {
+			return short, nil
 		}
 	}
-	return "", fmt.Errorf("no folder for the sockets of executors, whose path may have at most %d bytes: %w (choose a shorter state_dir or RUNTIME_DIRECTORY)", maxSocketDir, errs)
+	return "", fmt.Errorf("%s has %d bytes, too many for a folder with sockets, which may have %d (choose a shorter state_dir or RUNTIME_DIRECTORY)",
+		dir, len(dir), maxSocketDir)
+}
+
+// systemRuntimeDirs are where a user has a runtime directory from the system.
+func systemRuntimeDirs() []string {
+	return []string{os.Getenv("XDG_RUNTIME_DIR"), "/run/user/" + strconv.Itoa(os.Getuid()), "/run"}
 }
 
 // Probed is closed when every executor found at the start of Run has either
@@ -191,7 +194,7 @@ func (h *Host) Run(ctx context.Context) error {
 	defer h.stop()
 
 	started := time.Now()
-	first := true
+	first, soon := true, false
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -199,7 +202,10 @@ func (h *Host) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-h.watcher.events():
-			timer.Reset(min(100*time.Millisecond, h.cfg.Settle))
+			if !soon { // else a busy folder would put it off for ever
+				soon = true
+				timer.Reset(min(100*time.Millisecond, h.cfg.Settle))
+			}
 			continue
 		case <-h.rescan:
 		case <-timer.C:
@@ -209,6 +215,7 @@ func (h *Host) Run(ctx context.Context) error {
 		if unsettled {
 			next = max(h.cfg.Settle/4, 10*time.Millisecond)
 		}
+		soon = unsettled
 		timer.Reset(next)
 		if first && (!unsettled || time.Since(started) > h.cfg.ProbeTimeout/2) {
 			first = false
@@ -252,6 +259,7 @@ func (h *Host) stop() {
 	for _, u := range units {
 		<-u.gone
 	}
+	_ = os.Remove(h.sockets) // empty now
 }
 
 // emptyDir removes what is in a directory.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -222,13 +221,47 @@ func TestAnExecutorFindsACleanEnvironment(t *testing.T) {
 	}
 }
 
-func TestALongRuntimeDirIsAClearError(t *testing.T) {
-	t.Setenv("XDG_RUNTIME_DIR", "/proc/nowhere")
-	_, err := socketDir("/"+strings.Repeat("x", 100), "/s")
-	if err == nil {
-		return // this user has a runtime directory of the system's
+func TestSocketsNeedAShortPath(t *testing.T) {
+	t.Parallel()
+	base, err := os.MkdirTemp("", "ah")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !strings.Contains(err.Error(), strconv.Itoa(maxSocketDir)+" bytes") || !strings.Contains(err.Error(), "state_dir") {
+	t.Cleanup(func() { _ = os.RemoveAll(base) })
+	long := "/" + strings.Repeat("x", 100)
+	dir, err := socketDir(long, "/state", "", "relative", long, base+"/missing", base)
+	if err != nil || filepath.Dir(dir) != base {
+		t.Errorf("got %q, %v; want a folder in %s", dir, err, base)
+	}
+	_, err = socketDir(long, "/state")
+	if err == nil || !strings.Contains(err.Error(), "103 bytes") || !strings.Contains(err.Error(), "state_dir") {
 		t.Error(err)
+	}
+}
+
+func TestCheckSettings(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		set  map[string]any
+		want string // part of the error; empty means valid
+	}{
+		{"nothing", nil, ""},
+		{"the executor's own", map[string]any{"voice": "x", "nested": map[string]any{"a": 1}}, ""},
+		{"all of the host's", map[string]any{"enabled": true, "processes": uint64(2), "env": map[string]any{"A": "b"}}, ""},
+		{"enabled is no word", map[string]any{"enabled": "yes"}, "executors.a.enabled"},
+		{"too many processes", map[string]any{"processes": 65}, "executors.a.processes"},
+		{"half a process", map[string]any{"processes": 0.5}, "executors.a.processes"},
+		{"env is no map", map[string]any{"env": "A=b"}, "executors.a.env"},
+		{"a name that cannot be", map[string]any{"env": map[string]any{"A=": "b"}}, "executors.a.env"},
+		{"ours", map[string]any{"env": map[string]any{"AUTOBOT_ENGINES_DIR": "b"}}, "set by the agent"},
+		{"a NUL", map[string]any{"env": map[string]any{"A": "\x00"}}, "NUL"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := CheckSettings(map[string]map[string]any{"a": tt.set, "b": nil})
+			if (tt.want == "") != (err == nil) || (err != nil && !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
 	}
 }
