@@ -154,7 +154,7 @@ func (g *guard) dial(ctx context.Context, network, target string) (net.Conn, err
 		return nil, fmt.Errorf("split %q: %w", target, err)
 	}
 	host = canonical(host)
-	hostAllowed := slices.Contains(g.hosts, host) || slices.Contains(g.hosts, net.JoinHostPort(host, port))
+	hostAllowed := g.named(host, port)
 	if slices.Contains(metadataHosts, host) && !hostAllowed {
 		return nil, denied(host, "%s is a metadata service", host)
 	}
@@ -177,6 +177,11 @@ func (g *guard) dial(ctx context.Context, network, target string) (net.Conn, err
 		last = err
 	}
 	return nil, last
+}
+
+// named reports whether a host is allowed by its name, on this port or on all.
+func (g *guard) named(host, port string) bool {
+	return slices.Contains(g.hosts, host) || slices.Contains(g.hosts, net.JoinHostPort(host, port))
 }
 
 func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
