@@ -153,15 +153,18 @@ func classifyConnection(err error) class {
 		host    x509.HostnameError
 		invalid x509.CertificateInvalidError
 		verify  *tls.CertificateVerificationError
-		alert   tls.AlertError
+		plain   tls.RecordHeaderError
 	)
 	switch {
 	case errors.Is(err, context.Canceled):
 		return class{}
 	case errors.As(err, new(*credentialsError)):
 		return class{ReasonAuth, false, true}
-	case errors.As(err, &unknown), errors.As(err, &host), errors.As(err, &invalid), errors.As(err, &verify), errors.As(err, &alert):
+	case errors.As(err, &unknown), errors.As(err, &host), errors.As(err, &invalid), errors.As(err, &verify),
+		errors.As(err, &opErr) && opErr.Op == "remote error": // an alert of TLS: our certificate is not accepted
 		return class{ReasonAuth, false, true}
+	case errors.As(err, &plain): // TLS spoken to a server without it
+		return class{ReasonOther, false, true}
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
 		// All our connections are busy. That says nothing about the server.
 		return class{ReasonTimeout, true, false}
