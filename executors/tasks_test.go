@@ -140,6 +140,10 @@ func TestShutdownKillsWhoIgnoresIt(t *testing.T) {
 	p := executorstest.Start(t, misbehave(t, ""))
 	s := p.Attach(t)
 	stubborn := p.Begin(t, s, "t", op("ignore"), time.Time{})
+	executorstest.Await(t, "the task to run", func() bool {
+		h, err := p.Health(context.Background())
+		return err == nil && h.InFlight == 1
+	})
 	err := p.Shutdown(context.Background(), 200*time.Millisecond)
 	<-p.Exited()
 	if _, ok := stubborn.End(t); ok {

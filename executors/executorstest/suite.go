@@ -339,6 +339,12 @@ func drains(t *testing.T, b Binary) {
 	if left, err := p.Drain(context.Background(), Patience); err != nil || left != 0 {
 		t.Errorf("drain of an idle executor = %d, %v; want 0", left, err)
 	}
+	if err := syscall.Kill(p.PID(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if exit := p.Exit(); exit.Code != 0 {
+		t.Errorf("a drained executor ends at SIGTERM with %s, want exit code 0", exit)
+	}
 }
 
 func shutsDown(t *testing.T, b Binary) {
