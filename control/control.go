@@ -23,7 +23,8 @@ import (
 	"github.com/autobot-fleet/autobot/internal/logging"
 	"github.com/autobot-fleet/autobot/internal/redisconn"
 	"github.com/autobot-fleet/autobot/internal/sdnotify"
-	"github.com/autobot-fleet/autobot/queue/redislist"
+	"github.com/autobot-fleet/autobot/queue"
+	"github.com/autobot-fleet/autobot/queue/backends"
 )
 
 // database is the named Redis database of tasks and workers.
@@ -31,6 +32,10 @@ const database = "main"
 
 // Control is one control plane.
 type Control struct {
+	// Strict makes Run end with an error, as of the configuration, when the
+	// server is set up in a way that loses tasks. Set it before Run.
+	Strict bool
+
 	cfg   *Config
 	log   *zap.Logger
 	level zap.AtomicLevel
@@ -127,7 +132,7 @@ func (c *Control) wireQueue(reg prometheus.Registerer) error {
 	return err
 }
 
-func (c *Control) backends(cfg *Config) (acting, serving *redislist.Backend, err error) {
+func (c *Control) backends(cfg *Config) (acting, serving queue.Backend, err error) {
 	free, err := c.redis.Client(database)
 	if err != nil {
 		return nil, nil, err
@@ -137,7 +142,11 @@ func (c *Control) backends(cfg *Config) (acting, serving *redislist.Backend, err
 		return nil, nil, err
 	}
 	o := layoutOptions(cfg.Failover, c.redis.Prefix())
-	return redislist.New(free, o), redislist.New(guarded, o), nil
+	if acting, err = backends.Open(backends.List, free, o); err != nil {
+		return nil, nil, err
+	}
+	serving, err = backends.Open(backends.List, guarded, o)
+	return acting, serving, err
 }
 
 // serverAway reports whether an error is about the server as a whole: it
@@ -149,8 +158,8 @@ func serverAway(err error) bool {
 
 // layoutOptions translates the settings: there zero means the default, here
 // it means zero.
-func layoutOptions(f monitor.FailoverConfig, prefix string) redislist.Options {
-	o := redislist.Options{
+func layoutOptions(f monitor.FailoverConfig, prefix string) backends.Options {
+	o := backends.Options{
 		Prefix: prefix, MaxRetries: f.MaxRetries, ResultTTL: f.ResultTTL, RequeueDelay: f.RequeueDelay, RetryBackoff: f.RetryBackoff,
 		MaxWorkerDeaths: f.MaxWorkerDeaths, RetentionCompleted: f.RetentionCompleted, RetentionFailed: f.RetentionFailed,
 	}

@@ -215,6 +215,22 @@ func TestWarnsOfAServerThatDropsKeys(t *testing.T) {
 	}
 }
 
+func TestStrictRefusesAServerThatDropsKeys(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t, redistest.WithConfig("maxmemory-policy", "allkeys-lru"))
+	c, err := New(testConfig(t, srv.URL()), zap.NewNop(), zap.NewAtomicLevel())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Strict = true
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var bad *configfile.Error
+	if err := c.Run(ctx); !errors.As(err, &bad) || !strings.Contains(err.Error(), "noeviction") {
+		t.Errorf("err = %v, want one of the configuration that names the repair", err)
+	}
+}
+
 func TestWrongPasswordIsOneLineAndTheReason(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, redistest.WithPassword("right"))

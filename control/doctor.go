@@ -12,7 +12,7 @@ import (
 	"github.com/autobot-fleet/autobot/internal/configfile"
 	"github.com/autobot-fleet/autobot/internal/redisconn"
 	"github.com/autobot-fleet/autobot/queue"
-	"github.com/autobot-fleet/autobot/queue/redislist"
+	"github.com/autobot-fleet/autobot/queue/backends"
 )
 
 // The values of Check.Level.
@@ -126,7 +126,12 @@ func (d *Doctor) redis(ctx context.Context) {
 		return
 	}
 	d.leader(ctx, store.New(rdb, m.Prefix()))
-	d.fleet(ctx, redislist.New(rdb, layoutOptions(d.Config.Failover, m.Prefix())), facts)
+	q, err := backends.Open(backends.List, rdb, layoutOptions(d.Config.Failover, m.Prefix()))
+	if err != nil {
+		d.fault("queues", err.Error(), "correct the configuration")
+		return
+	}
+	d.fleet(ctx, q, facts)
 }
 
 func redisRepair(err error) string {

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,9 @@ func (c *Control) watchFacts(ctx context.Context) error {
 			pause.Reset()
 			wait = factsEvery
 			told = c.tell(facts, told)
+			if c.Strict && len(told) > 0 {
+				return badConfig("redis", fmt.Errorf("refused because of --strict: %s", strings.Join(told, " ")))
+			}
 		}
 		if !backoff.Sleep(ctx, wait) {
 			return nil

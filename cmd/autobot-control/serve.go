@@ -14,7 +14,8 @@ import (
 )
 
 func newServeCommand(env *environment) *cobra.Command {
-	return &cobra.Command{
+	strict := false
+	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the control plane in the foreground, as the service does",
 		Long: "Run the control plane: the monitor that fails dead workers over, and the API.\n\n" +
@@ -22,12 +23,14 @@ func newServeCommand(env *environment) *cobra.Command {
 			"cleanly; SIGHUP reads the configuration again (log level, section failover,\n" +
 			"certificate files), and a configuration with faults changes nothing.",
 		Args: noArguments,
-		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), env) },
+		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), env, strict) },
 	}
+	c.Flags().BoolVar(&strict, "strict", false, "end with exit code 78 if Redis is set up in a way that loses tasks")
+	return c
 }
 
 // serve runs the control plane until a signal or the end of ctx.
-func serve(ctx context.Context, env *environment) error {
+func serve(ctx context.Context, env *environment, strict bool) error {
 	// Asked for first: a SIGHUP that comes early must not end the process.
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -47,6 +50,7 @@ func serve(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
+	c.Strict = strict
 	ended := make(chan struct{})
 	reloaded := make(chan struct{})
 	go func() {

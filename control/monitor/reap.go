@@ -14,7 +14,7 @@ import (
 const (
 	reapSlice  = 500   // ids read from a processing list at once
 	reapChunk  = 100   // ids given to one reap script
-	reapBudget = 2000  // ids looked at in one queue per pass
+	reapBudget = 10000 // ids looked at in one queue per pass
 	reapMarks  = 50000 // ids remembered in all
 )
 

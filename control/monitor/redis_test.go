@@ -466,3 +466,46 @@ func TestForeignQueuesAreDiscovered(t *testing.T) {
 		return b.rdb.SIsMember(t.Context(), "autobot:queues", "npu_tasks").Val()
 	})
 }
+
+func TestFullMemoryBlamesNobody(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, redislist.Options{})
+	const ttl = 4 * time.Second
+	defer b.agentLike(t.Context(), "ours", ttl)()
+	// A worker written by hand beats with SET, which is refused when memory is full.
+	beat := func() error { return b.rdb.Set(t.Context(), "worker:foreign:heartbeat", "{}", ttl).Err() }
+	b.mustRun([]any{"SADD", "workers:registered", "foreign"})
+	if err := beat(); err != nil {
+		t.Fatal(err)
+	}
+	settings := quick()
+	settings.HeartbeatTimeout = ttl
+	m, logs, _ := b.monitor("m", b.q)
+	if err := m.Reload(settings, nil); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually("it has seen both", func() bool { j := m.census.Load(); return m.Leader() && j != nil && j.census.Workers["foreign"] })
+
+	b.mustRun([]any{"CONFIG", "SET", "maxmemory", "1"})
+	b.eventually("the outage is noticed", func() bool { return m.Status().Outage != "" })
+	for range 12 { // its heartbeat runs out meanwhile
+		if err := beat(); err == nil {
+			t.Fatal("the server takes writes")
+		}
+		pauseFor(t.Context(), ttl/8, nil)
+	}
+	b.mustRun([]any{"CONFIG", "SET", "maxmemory", "0"})
+	b.eventually("it leads again", m.Leader)
+	for range 12 {
+		if err := beat(); err != nil {
+			t.Fatal(err)
+		}
+		pauseFor(t.Context(), ttl/8, nil)
+	}
+	if e := b.events(); len(e) != 0 {
+		t.Errorf("blamed: %+v", e)
+	}
+	if n := logs.FilterMessageSnippet("cannot work with redis").Len(); n != 1 {
+		t.Errorf("the outage was logged %d times at its start", n)
+	}
+}
