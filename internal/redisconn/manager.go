@@ -38,8 +38,8 @@ type Manager struct {
 var ErrClosed = errors.New("the Redis connections are closed")
 
 // New checks cfg, reads the files it names and returns a Manager that has
-// connected to nothing yet. reg gets the metrics; nil means that nobody reads
-// them. The error is a *configfile.Error if cfg is to blame.
+// connected to nothing yet. reg gets the metrics; a nil reg or log means that
+// nobody reads them. The error is a *configfile.Error if cfg is to blame.
 func New(cfg Config, log *zap.Logger, reg prometheus.Registerer) (*Manager, error) {
 	if problems := cfg.Validate(); len(problems) > 0 {
 		for i := range problems {
@@ -55,6 +55,9 @@ func New(cfg Config, log *zap.Logger, reg prometheus.Registerer) (*Manager, erro
 	addr, bad := cfg.address()
 	if bad != nil {
 		return nil, fmt.Errorf("redis.%w", bad)
+	}
+	if log == nil {
+		log = zap.NewNop()
 	}
 	if reg == nil {
 		reg = prometheus.NewRegistry()

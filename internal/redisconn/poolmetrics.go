@@ -34,6 +34,7 @@ func (c *poolCollector) Describe(out chan<- *prometheus.Desc) {
 
 func (c *poolCollector) Collect(out chan<- prometheus.Metric) {
 	for _, db := range c.m.used() {
+		_ = db.breaker.state() // lets one whose time is over become half open
 		pool := c.m.poolStatistics(db)
 		gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{db.name}, labels...)...)
