@@ -128,7 +128,7 @@ func (a *Agent) assemble(cfg Config) (err error) {
 	if a.spool, err = spool.New(spoolConfig(cfg, a.upload.forSpool()), a.o.Log); err != nil {
 		return err
 	}
-	a.sampler = sysload.New(sysload.Config{Dir: spoolDir(cfg), Limits: loadLimits(cfg.Limits)}, a.o.Log)
+	a.sampler = sysload.New(sysload.Config{Dir: spoolDir(cfg), Limits: loadLimits(cfg.Limits), Also: a.spool.Closed}, a.o.Log)
 	return nil
 }
 
@@ -218,15 +218,19 @@ func hostConfig(cfg Config, stateDir, runtimeDir string) host.Config {
 
 func spoolConfig(cfg Config, up spool.Uploader) spool.Config {
 	const mib = 1 << 20
-	free := int64(cfg.Limits.DiskFreeMB * mib)
-	if free == 0 {
-		free = -1 // off
-	}
 	return spool.Config{
 		Dir: spoolDir(cfg), StoreDir: filepath.Join(cfg.StateDir, "artifacts"),
 		Quotas:  spool.Quotas{Task: cfg.Artifacts.TaskMB * mib, Spool: cfg.Artifacts.SpoolMB * mib, Store: cfg.Artifacts.StoreMB * mib},
-		FreeMin: free, TTL: cfg.Artifacts.TTL, Upload: up,
+		FreeMin: freeMin(cfg.Limits), TTL: cfg.Artifacts.TTL, Upload: up,
 	}
+}
+
+// freeMin is limits.disk_free_mb in bytes, as the spool wants it.
+func freeMin(l LimitsConfig) int64 {
+	if l.DiskFreeMB <= 0 {
+		return -1 // off
+	}
+	return int64(l.DiskFreeMB * (1 << 20))
 }
 
 func loadLimits(l LimitsConfig) sysload.Limits {

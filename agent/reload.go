@@ -58,6 +58,7 @@ func (a *Agent) reload() error {
 		}
 	}
 	a.sampler.SetLimits(loadLimits(next.Limits))
+	a.spool.SetFreeMin(freeMin(next.Limits))
 	a.host.Reload(next.Executors.Settings)
 	if a.o.Level != (zap.AtomicLevel{}) {
 		a.o.Level.SetLevel(level)

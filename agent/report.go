@@ -68,7 +68,7 @@ func (a *Agent) loadStatus() LoadStatus {
 		MemoryPercent: tenths(r.MemoryPercent), MemoryAvailableMB: tenths(r.MemoryAvailableMB), SwapPercent: tenths(r.SwapPercent),
 		DiskPercent: tenths(r.DiskPercent), DiskFreeMB: tenths(r.DiskFreeMB), NPUPresent: r.NPUPresent,
 	}
-	l.Reason, l.GateClosed = gates{a.sampler, a.spool}.Closed()
+	l.Reason, l.GateClosed = a.sampler.Closed()
 	return l
 }
 

@@ -121,7 +121,7 @@ func (a *Agent) connect(cfg Config) (_ *queueLink, err error) {
 	interval, timeout := cfg.Worker.heartbeat()
 	q.worker, err = worker.New(worker.Options{
 		Backend: q.backend, Heartbeat: redislist.New(alone, options),
-		Executors: a.host, Spool: a.spool, Gate: gates{a.sampler, a.spool}, Document: a.document,
+		Executors: a.host, Spool: a.spool, Gate: a.sampler, Document: a.document,
 		WorkerID: a.workerID, NodeID: a.nodeID, Version: buildinfo.Version, Labels: cfg.Worker.Labels,
 		PlainQueues: cfg.Worker.Queues, MaxConcurrent: cfg.Worker.MaxConcurrent, Order: cfg.Worker.Order, Fence: cfg.Worker.Fence,
 		HeartbeatInterval: interval, HeartbeatTTL: timeout, DrainTimeout: cfg.Worker.DrainTimeout, MaxBackoff: cfg.Worker.maxBackoff(),
@@ -164,17 +164,4 @@ func (a *Agent) closeQueue() {
 	if err := q.manager.Close(); err != nil {
 		a.log.Debug("a connection to Redis did not close cleanly", zap.Error(err))
 	}
-}
-
-// gates is closed when any of its gates is.
-type gates []worker.Gate
-
-// Closed implements worker.Gate.
-func (g gates) Closed() (reason string, closed bool) {
-	for _, gate := range g {
-		if reason, closed := gate.Closed(); closed {
-			return reason, true
-		}
-	}
-	return "", false
 }

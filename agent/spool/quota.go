@@ -55,14 +55,14 @@ func (q Quotas) artifact(kind string) int64 {
 // Closed is the spool's part of the load gate: it reports whether new tasks
 // must wait, and why in one sentence that starts with "disk".
 func (s *Spool) Closed() (reason string, closed bool) {
-	if s.cfg.FreeMin > 0 {
+	if least := s.freeMin.Load(); least > 0 {
 		free, err := s.free(s.cfg.Dir)
 		if err != nil {
 			return fmt.Sprintf("disk: free space of %s is unknown: %v", s.cfg.Dir, err), true
 		}
-		if free < s.cfg.FreeMin {
+		if free < least {
 			return fmt.Sprintf("disk: %s free on the file system of %s, %s are needed",
-				size(free), s.cfg.Dir, size(s.cfg.FreeMin)), true
+				size(free), s.cfg.Dir, size(least)), true
 		}
 	}
 	if used := s.usage.get(s.cfg.Dir); used >= s.cfg.Quotas.Spool {

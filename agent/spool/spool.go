@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -51,7 +52,9 @@ type Spool struct {
 	store *store
 
 	usage usageCache
-	free  func(dir string) (int64, error)
+
+	freeMin atomic.Int64 // Config.FreeMin, which may change
+	free    func(dir string) (int64, error)
 
 	uploadMu sync.RWMutex
 	upload   Uploader
@@ -81,6 +84,7 @@ func New(cfg Config, log *zap.Logger) (*Spool, error) {
 	}
 	cfg.Quotas = cfg.Quotas.withDefaults()
 	s := &Spool{cfg: cfg, log: log.Named("spool"), free: freeBytes, upload: cfg.Upload}
+	s.freeMin.Store(cfg.FreeMin)
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make spool directory: %w", err)
 	}
@@ -103,6 +107,9 @@ func (s *Spool) SetUploader(u Uploader) {
 	s.upload = u
 	s.uploadMu.Unlock()
 }
+
+// SetFreeMin changes Config.FreeMin; 0 or less turns the limit off.
+func (s *Spool) SetFreeMin(bytes int64) { s.freeMin.Store(bytes) }
 
 func (s *Spool) uploader() Uploader {
 	s.uploadMu.RLock()

@@ -6,6 +6,7 @@ import "time"
 type diskUsage struct {
 	free    uint64 // bytes for ordinary users
 	percent float64
+	refusal string // what Config.Also said
 }
 
 // diskProbe asks for the free space of one directory, with at most one

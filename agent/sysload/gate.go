@@ -35,6 +35,8 @@ func (g *gate) update(r Reading, l Limits) (reason string) {
 	case g.disk:
 		return fmt.Sprintf("the disk of %s has only %.0f MB free (limits.disk_free_mb %.0f; resumes at %.0f MB)",
 			r.DiskPath, r.DiskFreeMB, l.DiskFreeMB, enough(l.DiskFreeMB))
+	case r.Refusal != "":
+		return r.Refusal
 	case g.memory:
 		return fmt.Sprintf("memory is %.0f %% used (limits.memory_percent %.0f; resumes below %.0f %%)",
 			r.MemoryPercent, l.MemoryPercent, l.MemoryPercent-resumeBelow)

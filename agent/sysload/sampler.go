@@ -36,6 +36,7 @@ type Reading struct {
 	DiskFreeMB  float64
 	DiskStuck   time.Duration // the file system has not answered for so long
 	DiskError   string
+	Refusal     string // why Config.Also closes the gate
 
 	Uptime         time.Duration
 	NPUPresent     bool
@@ -46,6 +47,20 @@ type Reading struct {
 type Config struct {
 	Dir    string // a directory on the file system whose free space counts
 	Limits Limits
+	// Also closes the gate for a reason of its own about the same file system;
+	// may be nil. It is asked where it may block, and never from Closed.
+	Also func() (reason string, closed bool)
+}
+
+// ask reads the free space, and what else there is to say.
+func (c Config) ask(dir string) (diskUsage, error) {
+	u, err := readDisk(dir)
+	if err == nil && c.Also != nil {
+		if reason, closed := c.Also(); closed {
+			u.refusal = reason
+		}
+	}
+	return u, err
 }
 
 // Sampler measures the machine and is the load gate. Reading and Closed may be
@@ -74,7 +89,7 @@ func New(cfg Config, log *zap.Logger) *Sampler {
 		log:     log.Named("sysload"),
 		procDir: "/proc", devDir: "/dev", sysDir: "/sys",
 		pid:    os.Getpid(),
-		disk:   diskProbe{path: cfg.Dir, ask: readDisk},
+		disk:   diskProbe{path: cfg.Dir, ask: cfg.ask},
 		window: window{span: averageOver},
 		broken: map[string]bool{},
 		limits: cfg.Limits,
@@ -158,7 +173,7 @@ func (s *Sampler) sample(ctx context.Context) {
 
 	u, stuck, err := s.disk.read(diskPatience)
 	s.note("disk", err)
-	r.DiskFreeMB, r.DiskPercent, r.DiskStuck = float64(u.free)/mib, u.percent, stuck
+	r.DiskFreeMB, r.DiskPercent, r.DiskStuck, r.Refusal = float64(u.free)/mib, u.percent, stuck, u.refusal
 	if err != nil {
 		r.DiskError = err.Error()
 	}

@@ -275,6 +275,23 @@ func TestSamplerGateFollowsItsLimits(t *testing.T) {
 	}
 }
 
+func TestSamplerAsksWhatElseThereIsToSay(t *testing.T) {
+	t.Parallel()
+	full := true
+	s := New(Config{
+		Dir: t.TempDir(), Limits: Limits{CPUPercent: 100, MemoryPercent: 100},
+		Also: func() (string, bool) { return "the spool is full", full },
+	}, zap.NewNop())
+	if reason, closed := s.Closed(); !closed || reason != "the spool is full" {
+		t.Errorf("closed %v, %q", closed, reason)
+	}
+	full = false
+	s.sample(context.Background())
+	if reason, closed := s.Closed(); closed {
+		t.Errorf("still closed: %q", reason)
+	}
+}
+
 func TestSamplerStopsWithItsContext(t *testing.T) {
 	t.Parallel()
 	s := New(Config{Dir: t.TempDir(), Limits: Limits{CPUPercent: 100, MemoryPercent: 100}}, zap.NewNop())

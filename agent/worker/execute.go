@@ -93,7 +93,7 @@ func (a *attempt) run() ([]spool.Record, error) {
 	defer cancel()
 	dir, err := a.w.o.Spool.Prepare(r.claim.ID, r.claim.Attempt)
 	if err != nil {
-		return nil, err
+		return nil, &noRoomError{err}
 	}
 	defer a.w.o.Spool.Discard(r.claim.ID, r.claim.Attempt)
 	if err := a.call(ctx, dir); err != nil {

@@ -47,6 +47,7 @@ func (a *attempt) failure(err error) (*queue.Failure, *executors.Error) {
 		crash     *CrashError
 		late      *timeoutError
 		cancelled *cancelledError
+		noRoom    *noRoomError
 	)
 	switch {
 	case errors.As(err, &cancelled):
@@ -67,8 +68,16 @@ func (a *attempt) failure(err error) (*queue.Failure, *executors.Error) {
 	if e.Delay > 0 {
 		f.Delay = e.Delay
 	}
+	// The task has not even begun: a full disk is the machine's fault alone.
+	f.NoCount = errors.As(err, &noRoom) && e.Code == executors.CodeResourceExhausted
 	return f, e
 }
+
+// noRoomError says that a task could not begin for want of a spool directory.
+type noRoomError struct{ err error }
+
+func (e *noRoomError) Error() string { return e.err.Error() }
+func (e *noRoomError) Unwrap() error { return e.err }
 
 // timedOut is a run that took too long. Only the limit of one run allows
 // another; the task's own deadline is over for good.
