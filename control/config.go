@@ -152,12 +152,13 @@ func LoadConfig(path string, overrides map[string]string) (*Config, *configfile.
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg.fillPaths()
+	cfg.FillPaths()
 	return &cfg, loaded, nil
 }
 
-// fillPaths sets what depends on the state folder.
-func (c *Config) fillPaths() {
+// FillPaths sets the paths that depend on the state folder and were not given.
+// LoadConfig and New do it themselves.
+func (c *Config) FillPaths() {
 	set := func(v *string, name string) {
 		if *v == "" {
 			*v = filepath.Join(c.StateDir, name)

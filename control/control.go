@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,15 +19,9 @@ import (
 	"github.com/autobot-fleet/autobot/control/monitor"
 	"github.com/autobot-fleet/autobot/internal/buildinfo"
 	"github.com/autobot-fleet/autobot/internal/configfile"
-	"github.com/autobot-fleet/autobot/internal/logging"
 	"github.com/autobot-fleet/autobot/internal/redisconn"
 	"github.com/autobot-fleet/autobot/internal/sdnotify"
-	"github.com/autobot-fleet/autobot/queue"
-	"github.com/autobot-fleet/autobot/queue/backends"
 )
-
-// database is the named Redis database of tasks and workers.
-const database = "main"
 
 // Control is one control plane.
 type Control struct {
@@ -54,6 +47,9 @@ type Control struct {
 // Redis may be away. Run must follow, it gives everything back. level is the
 // log's, for Reload.
 func New(cfg *Config, log *zap.Logger, level zap.AtomicLevel) (_ *Control, err error) {
+	own := *cfg
+	own.FillPaths()
+	cfg = &own
 	c := &Control{cfg: cfg, log: log, level: level}
 	if c.lock, err = lockStateDir(cfg.StateDir); err != nil {
 		return nil, err
@@ -118,60 +114,6 @@ func openAuth(cfg AuthConfig, log *zap.Logger) (*auth.Authenticator, error) {
 	return auth.New(auth.Config{InternalKey: key, JWTSecret: secret, Log: log})
 }
 
-// wireQueue gives the monitor a client that is never held up by the circuit
-// breaker, and the API one behind it.
-func (c *Control) wireQueue(reg prometheus.Registerer) error {
-	acting, serving, err := c.backends(c.cfg)
-	if err != nil {
-		return err
-	}
-	c.queue = newLive(serving, c.cfg.Failover.ResultTTL)
-	c.monitor, err = monitor.New(monitor.Options{
-		Backend: acting, Settings: c.cfg.Failover, IsWait: serverAway, Reason: redisconn.Reason, Log: c.log, Metrics: reg,
-	})
-	return err
-}
-
-func (c *Control) backends(cfg *Config) (acting, serving queue.Backend, err error) {
-	free, err := c.redis.Client(database)
-	if err != nil {
-		return nil, nil, err
-	}
-	guarded, err := c.redis.Guarded(database)
-	if err != nil {
-		return nil, nil, err
-	}
-	o := layoutOptions(cfg.Failover, c.redis.Prefix())
-	if acting, err = backends.Open(backends.List, free, o); err != nil {
-		return nil, nil, err
-	}
-	serving, err = backends.Open(backends.List, guarded, o)
-	return acting, serving, err
-}
-
-// serverAway reports whether an error is about the server as a whole: it
-// cannot serve now, or it refuses our password. A single command that our user
-// may not run is something else.
-func serverAway(err error) bool {
-	return redisconn.IsWait(err) || redisconn.Reason(err) == redisconn.ReasonAuth && !strings.Contains(err.Error(), "NOPERM")
-}
-
-// layoutOptions translates the settings: there zero means the default, here
-// it means zero.
-func layoutOptions(f monitor.FailoverConfig, prefix string) backends.Options {
-	o := backends.Options{
-		Prefix: prefix, MaxRetries: f.MaxRetries, ResultTTL: f.ResultTTL, RequeueDelay: f.RequeueDelay, RetryBackoff: f.RetryBackoff,
-		MaxWorkerDeaths: f.MaxWorkerDeaths, RetentionCompleted: f.RetentionCompleted, RetentionFailed: f.RetentionFailed,
-	}
-	if o.MaxRetries == 0 {
-		o.MaxRetries = -1
-	}
-	if o.RetryBackoff == 0 {
-		o.RetryBackoff = -1
-	}
-	return o
-}
-
 // URL is where the API is served over HTTPS, or without TLS when it is off.
 func (c *Control) URL() string {
 	if c.on.https != nil {
@@ -234,52 +176,6 @@ func (c *Control) notify(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
-}
-
-// Reload takes over the log level, the failover settings and renewed
-// certificate files from a configuration that was read again. Other changes
-// need a restart and are named in the log.
-func (c *Control) Reload(cfg *Config) error {
-	sdnotify.Reloading()
-	defer sdnotify.Ready()
-	level, err := logging.ParseLevel(cfg.Log.Level)
-	if err != nil {
-		return err
-	}
-	acting, serving, err := c.backends(cfg)
-	if err != nil {
-		return err
-	}
-	if err := c.monitor.Reload(cfg.Failover, acting); err != nil {
-		return err
-	}
-	c.queue.set(serving, cfg.Failover.ResultTTL)
-	c.level.SetLevel(level)
-	c.cert.Reload()
-	c.log.Info("configuration reloaded", zap.Strings("restart_needed_for", c.needRestart(cfg)))
-	return nil
-}
-
-// needRestart lists changed settings that a reload does not take over.
-func (c *Control) needRestart(cfg *Config) []string {
-	out := []string{}
-	for _, s := range []struct {
-		key     string
-		changed bool
-	}{
-		{"http", c.cfg.HTTP != cfg.HTTP},
-		{"state_dir", c.cfg.StateDir != cfg.StateDir},
-		{"auth", c.cfg.Auth != cfg.Auth},
-		{"tls", c.cfg.TLS != cfg.TLS},
-		{"artifacts", c.cfg.Artifacts != cfg.Artifacts},
-		{"log.format", c.cfg.Log.Format != cfg.Log.Format},
-		{"redis.url", c.cfg.Redis.URL != cfg.Redis.URL},
-	} {
-		if s.changed {
-			out = append(out, s.key)
-		}
-	}
-	return out
 }
 
 // close gives back what New took.

@@ -46,7 +46,7 @@ func testConfig(t *testing.T, redisURL string) *Config {
 	cfg.Redis.URL = redisURL
 	cfg.StateDir = filepath.Join(t.TempDir(), "state")
 	cfg.HTTP.Listen = "127.0.0.1:0"
-	cfg.fillPaths()
+	cfg.FillPaths()
 	return &cfg
 }
 

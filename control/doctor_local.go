@@ -54,7 +54,7 @@ func (d *Doctor) disk(dir string) {
 		d.note("disk", "the free space of %s is unknown: %v", dir, err)
 		return
 	}
-	free := int64(st.Bavail) * int64(st.Bsize) //nolint:gosec,unconvert // the types differ between systems
+	free := int64(st.Bavail) * int64(st.Bsize) //nolint:unconvert // the types differ between systems
 	if free < artifacts.DefaultFreeMin {
 		d.warn("disk", fmt.Sprintf("%s has %s free: artifacts are refused below %s", dir, mebibytes(free), mebibytes(artifacts.DefaultFreeMin)),
 			"free some space, or set artifacts.dir to a larger file system")

@@ -17,12 +17,12 @@ func lockStateDir(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("make the state folder: %w (%s)", err, hint)
 	}
 	path := filepath.Join(dir, "lock")
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the state folder is ours
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the state folder: %w (%s)", err, hint)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // a file descriptor fits
-		holder, _ := os.ReadFile(path) //nolint:gosec // only for the message
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		holder, _ := os.ReadFile(path) // only for the message
 		_ = f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("another control plane (pid %s) works with the state folder %s: stop it, or give this one a state_dir and http.listen of its own",

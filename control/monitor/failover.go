@@ -40,7 +40,7 @@ type failovers struct {
 	closed  bool
 	wg      sync.WaitGroup
 	slots   chan struct{}
-	ctx     context.Context //nolint:containedctx // the context of Run: failovers outlive the request that asked for them
+	ctx     context.Context // of Run: failovers outlive the request that asked for them
 }
 
 // startFailover moves the tasks of a dead worker in the background. orphans

@@ -99,7 +99,7 @@ func (f *faults) backoff() *backoff.Backoff { return backoff.New(50*time.Millise
 
 // jitter spreads d by +-10 %, so that control planes do not march in step.
 func jitter(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64())) //nolint:gosec // spreads load, guards nothing
+	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }
 
 // pauseFor waits for d, a wake-up or the end of ctx, and reports whether ctx
