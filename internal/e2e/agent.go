@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -94,14 +93,7 @@ func (a Agent) yaml(stateDir string) string {
 	if a.RedisURL == "" {
 		delete(sections, "redis")
 	}
-	var text strings.Builder
-	for name, lines := range sections {
-		if !strings.Contains("\n"+a.Config, "\n"+name+":") {
-			text.WriteString(lines)
-		}
-	}
-	text.WriteString(a.Config)
-	return text.String()
+	return merge(sections, a.Config)
 }
 
 // Start starts the agent again after it has ended.

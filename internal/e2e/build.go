@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/autobot-fleet/autobot/executors/executorstest"
+	"github.com/autobot-fleet/autobot/internal/e2e/ledger"
 )
 
 const module = "github.com/autobot-fleet/autobot/"
@@ -34,7 +35,11 @@ func Executors(t testing.TB, names ...string) string {
 	}
 	manifests := executorstest.Build(t, module+"scripts/manifest")
 	for _, name := range names {
-		program := executorstest.Build(t, module+"executors/"+name+"/cmd/autobot-executor-"+name)
+		home := "executors/"
+		if name == ledger.Name {
+			home = "internal/e2e/"
+		}
+		program := executorstest.Build(t, module+home+name+"/cmd/autobot-executor-"+name)
 		path := filepath.Join(dir, filepath.Base(program))
 		if err := copyFile(path, program); err != nil {
 			t.Fatal(err)
