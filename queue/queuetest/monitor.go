@@ -129,6 +129,7 @@ var monitorTests = []test{
 		r, err := w.b.Reap(w.ctx, lease, "normal:echo", hung)
 		w.must(err)
 		w.equal("requeued", r.Requeued, []string{id})
+		w.equal("removed", r.Removed, 0)
 		m := w.join("w1")
 		w.equal("retries", m.claimOne(id).RetryCount, 0)
 	}},

@@ -11,6 +11,12 @@ local function drop(id)
   removed = removed + redis.call('LREM', KEYS[4], 1, id)
 end
 
+local function put_back(id, h)
+  redis.call('LREM', KEYS[4], 1, id)
+  requeue(id, h, now, queue)
+  table.insert(requeued, id)
+end
+
 local function waits_elsewhere(id, h)
   if redis.call('ZSCORE', P .. 'autobot:delayed', id) then return true end
   for _, name in ipairs({queue, h.queue or '', type_queue(h), type_of(h)}) do
@@ -39,14 +45,10 @@ for i = 5, #ARGV do
     if waits_elsewhere(id, h) then
       drop(id)
     else
-      drop(id)
-      requeue(id, h, now, queue)
-      table.insert(requeued, id)
+      put_back(id, h)
     end
   elseif blank(h.worker_id) then
-    drop(id)
-    requeue(id, h, now, queue)
-    table.insert(requeued, id)
+    put_back(id, h)
   else
     local state = owner_state(id, h)
     if state == 'dead' then
@@ -56,9 +58,7 @@ for i = 5, #ARGV do
       drop(id)
     elseif state == 'orphan' then
       redis.call('SREM', worker_key(h.worker_id, 'tasks'), id)
-      drop(id)
-      requeue(id, h, now, queue, h.worker_id)
-      table.insert(requeued, id)
+      put_back(id, h)
     end
   end
 end
