@@ -22,7 +22,8 @@ type Check struct {
 	Repair string `json:"repair,omitempty"`
 }
 
-// Doctor checks what an agent needs. It changes nothing.
+// Doctor checks what an agent needs. It changes nothing, but that queues which
+// it comes upon become known to the fleet.
 type Doctor struct {
 	Config  *Config
 	Files   []string                      // that the configuration came from

@@ -59,6 +59,9 @@ func (d *Doctor) redis(ctx context.Context, running *Status) {
 	}
 	d.clock(facts)
 	d.workers(ctx, backend, running, facts)
+	// Queues that only other programs push to become known by this walk. A
+	// user who may not SCAN sees the known ones.
+	_ = backend.Discover(ctx)
 	d.queues(ctx, backend)
 }
 

@@ -35,11 +35,10 @@ func newRoot(a *app) *cobra.Command {
 		Long: "autobot-agent claims tasks from the fleet's queue in Redis and runs them on the\n" +
 			"executors of this machine. \"autobot-agent run\" is what the service runs; the other\n" +
 			"commands look at it and steer it.",
-		SilenceErrors:              true,
-		SuggestionsMinimumDistance: 2,
-		SilenceUsage:               true,
-		Args:                       noArguments,
-		CompletionOptions:          cobra.CompletionOptions{DisableDefaultCmd: true},
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              noArguments,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		RunE: func(c *cobra.Command, _ []string) error {
 			return c.Help()
 		},
@@ -48,11 +47,28 @@ func newRoot(a *app) *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%v (see %s --help)", err, c.CommandPath())
 	})
+	root.SetHelpCommand(newHelp())
 	root.AddCommand(
 		newRun(a), newStatus(a), newDoctor(a), newExecutors(a), newDrain(a), newResume(a),
 		newConfig(a), newVersion(a), newCompletion(), newMan(),
 	)
 	return root
+}
+
+// newHelp prints the help of a command, and does not pass over a name that is
+// none.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Print the help of a command",
+		RunE: func(c *cobra.Command, args []string) error {
+			target, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usagef("there is no command %q (see autobot-agent --help)", strings.Join(args, " "))
+			}
+			return target.Help()
+		},
+	}
 }
 
 // noArguments refuses arguments; for a command with subcommands it names the
@@ -64,6 +80,7 @@ func noArguments(c *cobra.Command, args []string) error {
 	if !c.HasSubCommands() {
 		return usagef("%s takes no arguments, got %q", c.CommandPath(), args[0])
 	}
+	c.SuggestionsMinimumDistance = 2 // letters that may be wrong
 	hint := "see " + c.CommandPath() + " --help"
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
