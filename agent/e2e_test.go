@@ -2,9 +2,13 @@ package agent_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -276,6 +280,61 @@ func TestFullDiskStopsClaimsUntilThereIsRoom(t *testing.T) {
 	awaitStatus(t, rdb, "x", "completed")
 	if retries := field(t, rdb, "x", "retry_count"); retries != "" && retries != "0" {
 		t.Errorf("it cost %s retries", retries)
+	}
+}
+
+func TestArtifactsAreServedLocally(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	a := e2e.StartAgent(t, e2e.Agent{RedisURL: srv.URL(), Executors: []string{"tts"}})
+	s := a.AwaitClaiming()
+	if !slices.Contains(s.Queues, "ai_stack_tasks") || slices.Contains(s.Queues, "npu_tasks") {
+		t.Errorf("watched queues: %v", s.Queues)
+	}
+	push(t, rdb, "ai_stack_tasks", "say", "tts", `{"text":"Hello."}`)
+	awaitStatus(t, rdb, "say", "completed")
+	text, err := rdb.Get(context.Background(), "task:say:result").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var result struct {
+		Artifacts []struct {
+			URL    string `json:"url"`
+			SHA256 string `json:"sha256"`
+		} `json:"artifacts"`
+	}
+	if err := json.Unmarshal([]byte(text), &result); err != nil || len(result.Artifacts) != 1 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	code, wav := a.Get("/api/artifacts/" + result.Artifacts[0].SHA256)
+	if sum := sha256.Sum256(wav); code != 200 || hex.EncodeToString(sum[:]) != result.Artifacts[0].SHA256 || !strings.HasPrefix(string(wav), "RIFF") {
+		t.Errorf("code %d, %d bytes", code, len(wav))
+	}
+}
+
+func TestKilledAgentTakesItsTasksBack(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	a := e2e.StartAgent(t, e2e.Agent{RedisURL: srv.URL(), Executors: []string{"general"}})
+	before := a.AwaitClaiming()
+	push(t, rdb, "general", "long", "general", `{"op":"sleep","ms":600000}`)
+	a.AwaitStatus("the task runs", func(s agent.Status) bool { return len(s.Running) == 1 })
+	a.Signal(syscall.SIGKILL)
+	a.Wait()
+	a.Start()
+	after := a.AwaitStatus("the task runs again", func(s agent.Status) bool { return len(s.Running) == 1 })
+	if after.WorkerID != before.WorkerID || after.Generation <= before.Generation || after.Running[0].Attempt != 2 {
+		t.Errorf("before %+v\nafter %+v", before, after)
+	}
+	if retries := field(t, rdb, "long", "retry_count"); retries != "1" {
+		t.Errorf("an unclean end cost %q retries, want 1", retries)
+	}
+	for _, e := range before.Executors {
+		for _, pid := range e.PIDs {
+			e2e.Await(t, "the executors of the first run are gone", func() bool { return syscall.Kill(pid, 0) != nil })
+		}
 	}
 }
 
