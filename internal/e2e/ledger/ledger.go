@@ -141,6 +141,9 @@ func work(ctx context.Context, task executors.Task, p payload) error {
 
 // children starts one process in our group and one that leaves it.
 func (e *Executor) children(task executors.Task) error {
+	if err := executors.GuardChildren(); err != nil {
+		return err
+	}
 	for _, setsid := range []bool{false, true} {
 		cmd := exec.Command("/bin/sleep", "86400")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: setsid}
