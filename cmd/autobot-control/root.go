@@ -18,6 +18,7 @@ import (
 // a function newXCommand in a file of its own and its name here.
 var commands = []func(*environment) *cobra.Command{
 	newServeCommand,
+	newDevCommand,
 	newRedisCommand,
 	newDoctorCommand,
 	newConfigCommand,

@@ -41,6 +41,9 @@ func (s *Server) Addr() string { return s.mini.Addr() }
 // URL returns the address as a redis:// URL.
 func (s *Server) URL() string { return "redis://" + s.mini.Addr() }
 
+// RequirePassword makes the server ask new connections for a password.
+func (s *Server) RequirePassword(password string) { s.mini.RequireAuth(password) }
+
 // Close ends the server and its connections and forgets its data. It may be
 // called more than once.
 func (s *Server) Close() {

@@ -1,0 +1,312 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/autobot-fleet/autobot/client"
+	"github.com/autobot-fleet/autobot/cmd/autobot-control/internal/term"
+	"github.com/autobot-fleet/autobot/control"
+	"github.com/autobot-fleet/autobot/internal/logging"
+	"github.com/autobot-fleet/autobot/internal/redisconn"
+)
+
+// Options say what to run. Out is required.
+type Options struct {
+	Dir   string            // where everything is kept; empty: DefaultDir
+	Redis *redisconn.Config // a Redis that runs already; nil: one of its own
+	Demo  bool              // run one task per executor
+	Once  bool              // end after that
+	Out   io.Writer         // what people read
+	Hurry <-chan os.Signal  // asks once more to end, while it ends
+}
+
+// ErrDemoFailed is returned with Once when a task of the demo failed; the
+// screen says which.
+var ErrDemoFailed = errors.New("not every task of the demo succeeded")
+
+// fleet is everything that runs.
+type fleet struct {
+	o        Options
+	folder   *folder
+	redis    *server
+	control  *plane
+	agent    *agent
+	withdraw func() // removes the runtime file
+	stopping bool
+}
+
+// Run starts a fleet, shows where it is, and runs it until ctx is done or, with
+// Once, until the demo is over. It returns nil after a clean end, and leaves no
+// process behind in any case.
+func Run(ctx context.Context, o Options) error {
+	if o.Dir == "" {
+		dir, err := DefaultDir()
+		if err != nil {
+			return err
+		}
+		o.Dir = dir
+	}
+	p, err := findPrograms()
+	if err != nil {
+		return err
+	}
+	f := &fleet{o: o, withdraw: func() {}}
+	if f.folder, err = openFolder(o.Dir); err != nil {
+		return err
+	}
+	defer f.folder.release()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	f.say("AutoBot Fleet on this machine: starting ...")
+	status, err := f.start(ctx, p, fail)
+	if err == nil {
+		err = f.use(ctx, status)
+	}
+	interrupted := ctx.Err() != nil
+	ending := f.stop(ctx)
+	switch {
+	case err != nil && !errors.Is(err, context.Canceled):
+		return err // the first thing that went wrong; the end repeats it at most
+	case ending == nil && o.Once && interrupted:
+		return errors.New("stopped before the demo was over")
+	}
+	return ending
+}
+
+// start brings everything up in order. What was started is in f, also after
+// an error.
+func (f *fleet) start(ctx context.Context, p programs, fail context.CancelCauseFunc) (agentStatus, error) {
+	var err error
+	if f.o.Redis != nil {
+		f.redis, err = useRedis(ctx, *f.o.Redis)
+	} else {
+		f.redis, err = startRedis(ctx, f.folder)
+	}
+	if err != nil {
+		return agentStatus{}, err
+	}
+	if f.redis.child != nil {
+		go watch(ctx, f.redis.child, fail)
+	}
+	if f.control, err = startControl(f.folder, f.redis.config, fail); err != nil {
+		return agentStatus{}, err
+	}
+	config, err := agentConfig(f.folder, p, f.redis.config, f.control.Control, f.control.keyFile)
+	if err != nil {
+		return agentStatus{}, err
+	}
+	if f.agent, err = startAgent(f.folder, p, config); err != nil {
+		return agentStatus{}, err
+	}
+	go watch(ctx, f.agent.child, fail)
+	return f.agent.await(ctx)
+}
+
+// watch ends the fleet when a child dies that should live.
+func watch(ctx context.Context, c *child, fail context.CancelCauseFunc) {
+	select {
+	case <-ctx.Done():
+	case <-c.done:
+		fail(c.ending())
+	}
+}
+
+// use shows the fleet, runs the demo and waits.
+func (f *fleet) use(ctx context.Context, status agentStatus) error {
+	remove, published, err := publish(Runtime{
+		URL: f.control.URL(), CAFile: f.control.CAPath(), KeyFile: f.control.keyFile,
+		JWTSecretFile: f.control.jwtFile, Dir: f.folder.dir,
+	})
+	if err != nil {
+		return err
+	}
+	f.withdraw = remove
+	f.introduce(status)
+	if f.o.Demo {
+		good, err := f.demo(ctx, status)
+		switch {
+		case err != nil:
+			return err
+		case f.o.Once && !good:
+			return ErrDemoFailed
+		case f.o.Once:
+			return nil
+		}
+	}
+	f.explain(published)
+	<-ctx.Done()
+	return nil // stop asks for the cause
+}
+
+// introduce says what runs where.
+func (f *fleet) introduce(s agentStatus) {
+	f.say("")
+	f.say("  redis       %s", f.redis.about)
+	f.say("  control     %s", f.control.URL())
+	f.say("  agent       worker %s, http://%s/status", s.WorkerID, s.API)
+	var ready, rest []string
+	for _, e := range s.Executors {
+		if e.ready() {
+			ready = append(ready, e.Name)
+		} else {
+			rest = append(rest, fmt.Sprintf("  not ready   %s: %s", e.Name, e.why()))
+		}
+	}
+	if len(ready) == 0 {
+		ready = []string{"none is ready"}
+	}
+	f.say("  executors   %s", strings.Join(ready, ", "))
+	for _, line := range rest {
+		f.say("%s", line)
+	}
+	f.say("  logs        %s", f.folder.path("logs"))
+}
+
+// explain says how to use the fleet and how to stop it.
+func (f *fleet) explain(published bool) {
+	program, err := os.Executable()
+	if err != nil {
+		program = "autobot-control"
+	}
+	flags := ""
+	if !published {
+		flags = fmt.Sprintf(" --control-url %s --ca-file %s --key-file %s", f.control.URL(), f.control.CAPath(), f.control.keyFile)
+	}
+	f.say("")
+	f.say("Try it from another terminal:")
+	f.say("  %s tasks submit%s general '{\"op\":\"echo\",\"value\":42}' --wait", program, flags)
+	f.say("  %s workers list%s", program, flags)
+	if f.redis.how != "" {
+		f.say("  %s", f.redis.how)
+	}
+	f.say("")
+	f.say("It runs until you press ctrl-C.")
+}
+
+// stop takes everything down in order: the agent ends its tasks while the rest
+// is there. The reason for an end that nobody asked for is returned.
+func (f *fleet) stop(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	f.withdraw()
+	if f.agent != nil {
+		f.farewell()
+		f.agent.stop(drainTimeout+30*time.Second, f.o.Hurry)
+	}
+	var err error
+	if f.control != nil {
+		err = f.control.stop()
+	}
+	if f.redis != nil {
+		f.redis.stop(f.o.Hurry)
+	}
+	if cause != nil && !errors.Is(cause, context.Canceled) {
+		return errors.Join(cause, err)
+	}
+	if err == nil && f.agent != nil {
+		f.say("Stopped. Everything is kept in %s", f.folder.dir)
+	}
+	return err
+}
+
+// farewell says what the end waits for.
+func (f *fleet) farewell() {
+	f.say("")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	s, err := f.agent.status(ctx)
+	if err == nil && len(s.Running) > 0 {
+		f.say("Stopping: waiting up to %s for %d running tasks (ctrl-C again hands them back to the queue) ...", drainTimeout, len(s.Running))
+		return
+	}
+	f.say("Stopping ...")
+}
+
+// say writes one line.
+func (f *fleet) say(format string, args ...any) {
+	_, _ = fmt.Fprintln(f.o.Out, term.Printable(fmt.Sprintf(format, args...))) // a screen that is gone must not stop the fleet's orderly end
+}
+
+// dial opens a client of the fleet's control plane, as everybody else would.
+func (f *fleet) dial() (*client.Client, error) {
+	return client.Dial(client.Options{URL: f.control.URL(), CAFile: f.control.CAPath(), KeyFile: f.control.keyFile})
+}
+
+// plane is the control plane in this process.
+type plane struct {
+	*control.Control
+	keyFile, jwtFile string
+	log              *os.File
+	end              context.CancelFunc
+	done             chan struct{}
+	err              error
+}
+
+// startControl runs the control plane on a free port.
+func startControl(f *folder, redis redisconn.Config, fail context.CancelCauseFunc) (*plane, error) {
+	cfg := control.Defaults("fast")
+	cfg.Profile = "fast"
+	cfg.Redis = redis
+	cfg.HTTP = control.HTTPConfig{Listen: "127.0.0.1:0"}
+	cfg.StateDir = f.path("control")
+	cfg.Auth.InternalKeyFile = f.path("control", "internal.key")
+	cfg.Auth.JWTSecretFile = f.path("control", "jwt.secret")
+	cfg.Artifacts.Dir = f.path("control", "artifacts")
+	file, err := f.logFile("control")
+	if err != nil {
+		return nil, err
+	}
+	log, level, err := logging.New(logging.Config{Level: "info", Format: "console"}, file)
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	c, err := control.New(&cfg, log, level)
+	if err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("start the control plane: %w", err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	p := &plane{Control: c, keyFile: cfg.Auth.InternalKeyFile, jwtFile: cfg.Auth.JWTSecretFile, log: file, end: end, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		if p.err = c.Run(ctx); p.err != nil {
+			log.Error("the control plane has ended", zap.Error(p.err))
+			fail(fmt.Errorf("the control plane has ended: %w", p.err))
+		}
+	}()
+	return p, writeFile(f.path("control.yaml"), controlYAML(cfg, c.URL()))
+}
+
+// controlYAML is for commands that look at Redis themselves, such as doctor:
+// autobot-control doctor --config DIR/control.yaml.
+func controlYAML(cfg control.Config, address string) string {
+	listen := cfg.HTTP.Listen
+	if u, err := url.Parse(address); err == nil {
+		listen = u.Host
+	}
+	var b strings.Builder
+	b.WriteString("# made by autobot-control dev at each start, for commands such as: autobot-control doctor --config THIS\n")
+	fmt.Fprintf(&b, "redis:\n  url: %q\n", cfg.Redis.URL)
+	if cfg.Redis.PasswordFile != "" {
+		fmt.Fprintf(&b, "  password_file: %q\n", cfg.Redis.PasswordFile)
+	}
+	fmt.Fprintf(&b, "http:\n  listen: %q\nstate_dir: %q\nprofile: %s\n", listen, cfg.StateDir, cfg.Profile)
+	return b.String()
+}
+
+// stop ends the control plane and waits for it.
+func (p *plane) stop() error {
+	p.end()
+	<-p.done
+	_ = p.log.Close()
+	return p.err
+}

@@ -1,0 +1,8 @@
+// Package dev runs a whole fleet on one machine: a private Redis, the control
+// plane in this process, one agent with all executors. It is for first steps
+// and for work on executors.
+//
+// Everything it keeps is in one folder. The agent and redis-server are child
+// processes in groups of their own, which the kernel ends if this process is
+// killed; a clean end takes them down in order: agent, control plane, Redis.
+package dev
