@@ -48,7 +48,9 @@ type Agent struct {
 	host    *host.Host
 	upload  *uploader
 
-	reloaded chan struct{} // receives after a reload that changed something
+	assembled chan struct{} // closed when the parts exist
+	ended     chan struct{} // closed when Run has returned
+	reloaded  chan struct{} // receives after a reload that changed something
 
 	mu          sync.Mutex
 	cfg         Config
@@ -73,7 +75,7 @@ func New(cfg Config, o Options) (*Agent, error) {
 	}
 	a := &Agent{
 		o: o, log: o.Log.Named("agent"), cfg: cfg, hostname: hostname, started: time.Now(),
-		registry: prometheus.NewRegistry(), reloaded: make(chan struct{}, 1),
+		registry: prometheus.NewRegistry(), assembled: make(chan struct{}), ended: make(chan struct{}), reloaded: make(chan struct{}, 1),
 	}
 	a.registry.MustRegister(
 		collectors.NewGoCollector(),
@@ -87,6 +89,7 @@ func New(cfg Config, o Options) (*Agent, error) {
 // the local API is the last to go. It returns nil after a clean stop, and an
 // error if the agent could not start or a part of it failed.
 func (a *Agent) Run(ctx context.Context) error {
+	defer close(a.ended)
 	cfg := a.config()
 	lock, err := lockStateDir(cfg.StateDir)
 	if err != nil {
@@ -102,6 +105,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	a.setAddress(listeners.address())
+	a.registerMetrics()
+	close(a.assembled)
 	a.log.Info("the agent has started", zap.String("worker", a.workerID), zap.String("version", buildinfo.Version),
 		zap.String("api", listeners.address()), zap.String("state_dir", cfg.StateDir), zap.Strings("config", a.o.Files))
 	err = a.runParts(ctx, listeners)

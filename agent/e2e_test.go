@@ -63,6 +63,9 @@ func TestTasksWrittenByHandRun(t *testing.T) {
 	if err != nil || !strings.Contains(result, `"value":{"n":[1,2]}`) {
 		t.Errorf("result %s, %v", result, err)
 	}
+	if code, text := a.Get("/metrics"); code != 200 || !strings.Contains(string(text), "autobot_agent_claiming 1") {
+		t.Errorf("metrics: %d %s", code, text)
+	}
 	if code := a.Stop(); code != 0 {
 		t.Errorf("the agent ended with %d", code)
 	}

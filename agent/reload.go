@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -11,11 +12,12 @@ import (
 	"github.com/autobot-fleet/autobot/internal/logging"
 )
 
-// Reload reads the configuration again and applies what can change while the
-// agent runs: limits, slots, plain queues, labels, executor settings, the way
-// to the control plane, the log level. A configuration with a fault changes
-// nothing; the fault is the error, is logged, and stays in the status.
-// Settings that only a restart can change are named in the log.
+// Reload reads the configuration again, as soon as Run has built the parts, and
+// applies what can change while the agent runs: limits, slots, plain queues,
+// labels, executor settings, the way to the control plane, the log level. A
+// configuration with a fault changes nothing; the fault is the error, is
+// logged, and stays in the status. Settings that only a restart can change are
+// named in the log.
 func (a *Agent) Reload() error {
 	err := a.reload()
 	a.mu.Lock()
@@ -33,6 +35,11 @@ func (a *Agent) Reload() error {
 func (a *Agent) reload() error {
 	if a.o.Load == nil {
 		return errNoReload
+	}
+	select {
+	case <-a.assembled:
+	case <-a.ended:
+		return errors.New("the agent has stopped")
 	}
 	next, _, err := a.o.Load()
 	if err != nil {
