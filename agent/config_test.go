@@ -36,6 +36,9 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 		{"no memory limit above 100", func(c *Config) { c.Limits.MemoryPercent = 120 }, "limits.memory_percent: must be 1..100"},
 		{"no negative disk limit", func(c *Config) { c.Limits.DiskFreeMB = -1 }, "limits.disk_free_mb:"},
 		{"executor folders are absolute", func(c *Config) { c.Executors.Dirs = []string{"x"} }, "executors.dirs: must be absolute"},
+		{"an executor is enabled or not", func(c *Config) {
+			c.Executors.Settings = map[string]map[string]any{"tts": {"enabled": "maybe"}}
+		}, "executors.tts.enabled: must be true or false"},
 		{"trust is owner or signed", func(c *Config) { c.Executors.Trust = "all" }, "executors.trust: must be owner or signed"},
 		{"control is https", func(c *Config) { c.Control = ControlConfig{URL: "http://x", KeyFile: "/k"} }, "control.url: must be an https address"},
 		{"control needs a key", func(c *Config) { c.Control = ControlConfig{URL: "https://x"} }, "control.key_file: is required"},

@@ -12,7 +12,7 @@ import (
 
 	"github.com/autobot-fleet/autobot/internal/redisconn"
 	"github.com/autobot-fleet/autobot/queue"
-	"github.com/autobot-fleet/autobot/queue/redislist"
+	"github.com/autobot-fleet/autobot/queue/backends"
 )
 
 const (
@@ -48,7 +48,11 @@ func (d *Doctor) redis(ctx context.Context, running *Status) {
 		d.fault(name, oneLine(err), "correct the section redis of the configuration")
 		return
 	}
-	backend := redislist.New(pool, queueOptions(*cfg, manager.Prefix()))
+	backend, err := backends.Open(backends.List, pool, queueOptions(*cfg, manager.Prefix()))
+	if err != nil {
+		d.fault(name, oneLine(err), "install a version of the agent that knows this layout")
+		return
+	}
 	d.latency(ctx, backend, manager.Address(), facts)
 	for _, w := range redisconn.Warnings(facts) {
 		text, repair, _ := strings.Cut(w, ": ")

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/autobot-fleet/autobot/agent/host"
 	"github.com/autobot-fleet/autobot/agent/worker"
 	"github.com/autobot-fleet/autobot/internal/configfile"
 	"github.com/autobot-fleet/autobot/internal/logging"
@@ -92,6 +93,12 @@ func (c ExecutorsConfig) validate(p *problems) {
 		p.unless(filepath.IsAbs(dir), "executors.dirs", "must be absolute paths, got %q", dir)
 	}
 	oneOf(p, "executors.trust", c.Trust, TrustOwner, TrustSigned)
+	if err := host.CheckSettings(c.Settings); err != nil {
+		for _, line := range strings.Split(err.Error(), "\n") {
+			key, text, _ := strings.Cut(line, ": ")
+			p.unless(false, key, "%s", text)
+		}
+	}
 }
 
 func (c ControlConfig) validate(p *problems) {

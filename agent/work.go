@@ -12,7 +12,7 @@ import (
 	"github.com/autobot-fleet/autobot/internal/buildinfo"
 	"github.com/autobot-fleet/autobot/internal/redisconn"
 	"github.com/autobot-fleet/autobot/queue"
-	"github.com/autobot-fleet/autobot/queue/redislist"
+	"github.com/autobot-fleet/autobot/queue/backends"
 )
 
 // database is the named database that holds tasks and workers.
@@ -117,10 +117,18 @@ func (a *Agent) connect(cfg Config) (_ *queueLink, err error) {
 	}
 	options := queueOptions(cfg, manager.Prefix())
 	options.Dial = manager.Alone(database)
-	q := &queueLink{manager: manager, backend: redislist.New(pool, options)}
+	backend, err := backends.Open(backends.List, pool, options)
+	if err != nil {
+		return nil, err
+	}
+	heart, err := backends.Open(backends.List, alone, options)
+	if err != nil {
+		return nil, err
+	}
+	q := &queueLink{manager: manager, backend: backend}
 	interval, timeout := cfg.Worker.heartbeat()
 	q.worker, err = worker.New(worker.Options{
-		Backend: q.backend, Heartbeat: redislist.New(alone, options),
+		Backend: q.backend, Heartbeat: heart,
 		Executors: a.host, Spool: a.spool, Gate: a.sampler, Document: a.document,
 		WorkerID: a.workerID, NodeID: a.nodeID, Version: buildinfo.Version, Labels: cfg.Worker.Labels,
 		PlainQueues: cfg.Worker.Queues, MaxConcurrent: cfg.Worker.MaxConcurrent, Order: cfg.Worker.Order, Fence: cfg.Worker.Fence,
@@ -135,8 +143,8 @@ func (a *Agent) connect(cfg Config) (_ *queueLink, err error) {
 
 // queueOptions are the rules for retries. A zero that was asked for is
 // negative there, where zero means the default.
-func queueOptions(cfg Config, prefix string) redislist.Options {
-	o := redislist.Options{
+func queueOptions(cfg Config, prefix string) backends.Options {
+	o := backends.Options{
 		Prefix: prefix, MaxRetries: cfg.Failover.MaxRetries, ResultTTL: cfg.Failover.ResultTTL,
 		RetryBackoff: cfg.Failover.RetryBackoff, MaxWorkerDeaths: cfg.Failover.MaxWorkerDeaths,
 	}
