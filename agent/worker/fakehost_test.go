@@ -164,7 +164,7 @@ func (r *rig) make(slots int, change ...func(*Options)) {
 	r.Worker = w
 }
 
-func testSpool(t *testing.T) *spool.Spool {
+func testSpool(t testing.TB) *spool.Spool {
 	t.Helper()
 	s, err := spool.New(spool.Config{Dir: t.TempDir(), StoreDir: t.TempDir(), FreeMin: -1}, zap.NewNop())
 	if err != nil {

@@ -99,10 +99,12 @@ func (p *progress) again() {
 type publisher struct {
 	w     *Worker
 	wake  chan struct{}
-	order sync.Mutex // held during a call, so that events of a task keep their order
+	order chan struct{} // holds a token during a call, so that events of a task keep their order
 }
 
-func newPublisher(w *Worker) *publisher { return &publisher{w: w, wake: make(chan struct{}, 1)} }
+func newPublisher(w *Worker) *publisher {
+	return &publisher{w: w, wake: make(chan struct{}, 1), order: make(chan struct{}, 1)}
+}
 
 // note takes an event of r in.
 func (p *publisher) note(r *run, e executors.Progress) {
@@ -154,8 +156,8 @@ func (p *publisher) sendDue() time.Time {
 func (p *publisher) flush(runs []*run) { p.send(runs, time.Now(), true) }
 
 func (p *publisher) send(runs []*run, now time.Time, final bool) (due time.Time) {
-	p.order.Lock()
-	defer p.order.Unlock()
+	p.order <- struct{}{}
+	defer func() { <-p.order }()
 	var updates []queue.ProgressUpdate
 	var from []*run
 	for _, r := range runs {
