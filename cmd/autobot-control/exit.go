@@ -52,6 +52,8 @@ func codeFor(err error) int {
 	switch {
 	case errors.As(err, &bad):
 		return exitBadConfig
+	case clientCode(err) != 0:
+		return clientCode(err)
 	case redisconn.IsWait(err):
 		return exitTryLater
 	}

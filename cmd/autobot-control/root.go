@@ -19,6 +19,11 @@ import (
 var commands = []func(*environment) *cobra.Command{
 	newServeCommand,
 	newDevCommand,
+	newTasksCommand,
+	newWorkersCommand,
+	newQueuesCommand,
+	newFailoverCommand,
+	newAuthCommand,
 	newRedisCommand,
 	newDoctorCommand,
 	newConfigCommand,
@@ -57,7 +62,8 @@ func newRoot(env *environment) *cobra.Command {
 		Use:   "autobot-control",
 		Short: "Control plane of an AutoBot Fleet",
 		Long: "autobot-control serve is the control plane: it fails dead workers over and serves the\n" +
-			"API. The other commands are for its operators.",
+			"API. autobot-control dev runs a whole fleet on this machine. The other commands are for\n" +
+			"producers and operators.",
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		Args:              noArguments,

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -173,10 +175,7 @@ func (f *fleet) introduce(s agentStatus) {
 
 // explain says how to use the fleet and how to stop it.
 func (f *fleet) explain(published bool) {
-	program, err := os.Executable()
-	if err != nil {
-		program = "autobot-control"
-	}
+	program := callName()
 	flags := ""
 	if !published {
 		flags = fmt.Sprintf(" --control-url %s --ca-file %s --key-file %s", f.control.URL(), f.control.CAPath(), f.control.keyFile)
@@ -190,6 +189,26 @@ func (f *fleet) explain(published bool) {
 	}
 	f.say("")
 	f.say("It runs until you press ctrl-C.")
+}
+
+// callName is how the reader can call this program.
+func callName() string {
+	const name = "autobot-control"
+	self, err := os.Executable()
+	if err != nil {
+		return name
+	}
+	if found, err := exec.LookPath(name); err == nil {
+		if found, err = filepath.EvalSymlinks(found); err == nil && found == self {
+			return name
+		}
+	}
+	if here, err := os.Getwd(); err == nil {
+		if near, err := filepath.Rel(here, self); err == nil && !strings.HasPrefix(near, "..") {
+			return "./" + near
+		}
+	}
+	return self
 }
 
 // stop takes everything down in order: the agent ends its tasks while the rest

@@ -55,7 +55,9 @@ func (f *Follower) Event(e client.Event) {
 	switch e.Kind {
 	case queue.EventState:
 		f.state = e.State
-		f.show(-1, StateLine(e.State))
+		if !e.State.Status.Terminal() { // whoever waits says how it ended
+			f.show(-1, StateLine(e.State))
+		}
 	case queue.EventProgress:
 		f.show(e.Progress.Percent, ProgressLine(e.Progress))
 	case queue.EventGap:

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autobot-fleet/autobot/client"
+	"github.com/autobot-fleet/autobot/queue"
+)
+
+func newQueuesCommand(env *environment) *cobra.Command {
+	o := &connection{}
+	c := &cobra.Command{
+		Use:   "queues",
+		Short: "Look at the queues, pause and resume them",
+		Args:  noArguments,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	o.add(c)
+	c.AddCommand(newQueuesList(env, o),
+		newQueuesChange(env, o, "pause NAME...", "Stop claims from queues; what runs goes on, and submitting stays possible",
+			"paused", (*client.Client).PauseQueue),
+		newQueuesChange(env, o, "resume NAME...", "Let claims from paused queues go on",
+			"resumed", (*client.Client).ResumeQueue))
+	return c
+}
+
+// queueView is a queue with its oldest waiting task.
+type queueView struct {
+	queue.QueueInfo
+	OldestSeconds float64 `json:"oldest_seconds"`
+}
+
+func newQueuesList(env *environment, o *connection) *cobra.Command {
+	all := false
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the queues with what waits and runs",
+		Long: "List the queues with what waits and runs. The table leaves empty queues out unless --all\n" +
+			"is given; JSON and YAML always have all.",
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return o.use(c.Context(), env, func(ctx context.Context, cl *client.Client) error {
+				list, err := cl.Queues(ctx)
+				if err != nil {
+					return err
+				}
+				views := make([]queueView, 0, len(list))
+				for _, q := range list {
+					views = append(views, queueView{q, q.OldestAge.Seconds()})
+				}
+				return env.print(views, func(w io.Writer) error { return printQueues(w, list, all) })
+			})
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "list empty queues too")
+	return c
+}
+
+func printQueues(w io.Writer, list []queue.QueueInfo, all bool) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(w, "no queues yet: the first task makes one")
+		return err
+	}
+	rows := make([][]string, 0, len(list))
+	for _, q := range list {
+		if !all && q.Waiting+q.Processing == 0 && !q.Paused {
+			continue
+		}
+		oldest, state, watchers := "", "", "?"
+		if q.OldestAge > 0 {
+			oldest = short(q.OldestAge)
+		}
+		if q.Watchers >= 0 {
+			watchers = fmt.Sprint(q.Watchers)
+		}
+		switch {
+		case q.Paused:
+			state = "paused"
+		case q.Watchers == 0 && q.Waiting > 0:
+			state = "nobody serves it"
+		}
+		rows = append(rows, []string{q.Name, fmt.Sprint(q.Waiting), fmt.Sprint(q.Processing), oldest, watchers, state})
+	}
+	if empty := len(list) - len(rows); empty > 0 {
+		defer func() { _, _ = fmt.Fprintf(w, "%s empty (--all lists them)\n", count(empty, "queue")) }()
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return printTable(w, []string{"QUEUE", "WAITING", "RUNNING", "OLDEST", "WORKERS", "NOTE"}, rows)
+}
+
+// newQueuesChange is pause and resume.
+func newQueuesChange(env *environment, o *connection, use, short, done string, do func(*client.Client, context.Context, string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("%s needs the name of a queue, or several (see queues list)", c.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			return o.use(c.Context(), env, func(ctx context.Context, cl *client.Client) error {
+				return eachNamed(env, "queue", args, func(name string) (string, error) { return done, do(cl, ctx, name) })
+			})
+		},
+	}
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/autobot-fleet/autobot/client"
+	"github.com/autobot-fleet/autobot/cmd/autobot-control/internal/term"
+	"github.com/autobot-fleet/autobot/queue"
+)
+
+// doubtAfter is how long a task may wait before we look whether anybody will
+// take it.
+const doubtAfter = 3 * time.Second
+
+// awaitTask shows a task's progress on stderr until it has ended.
+func awaitTask(ctx context.Context, env *environment, cl *client.Client, receipt queue.Receipt) (json.RawMessage, error) {
+	show := term.NewFollower(env.stderr, "task "+receipt.ID)
+	doubts, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		doubt(doubts, cl, receipt, show)
+	}()
+	document, err := cl.Wait(ctx, receipt.ID, show.Event)
+	stop()
+	<-ended
+	show.Close()
+	if errors.Is(err, context.Canceled) {
+		return nil, &exitError{exitFailure, fmt.Errorf("stopped waiting; task %s goes on (autobot-control tasks watch %s, or tasks cancel)", receipt.ID, receipt.ID)}
+	}
+	return document, err
+}
+
+// doubt says why a task waits that nobody takes.
+func doubt(ctx context.Context, cl *client.Client, receipt queue.Receipt, show *term.Follower) {
+	tick := time.NewTicker(doubtAfter)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if show.State().Status != queue.StatusQueued {
+			continue
+		}
+		queues, err := cl.Queues(ctx)
+		if err != nil {
+			continue
+		}
+		for _, q := range queues {
+			switch {
+			case q.Name != receipt.Queue:
+			case q.Paused:
+				show.Note(fmt.Sprintf("waiting: queue %s is paused (autobot-control queues resume %s)", q.Name, q.Name))
+			case q.Watchers == 0:
+				show.Note(fmt.Sprintf("waiting: no living worker serves queue %s (see autobot-control workers list)", q.Name))
+			}
+		}
+	}
+}
