@@ -144,6 +144,13 @@ type rig struct {
 func newRig(t *testing.T, slots int, change ...func(*Options)) *rig {
 	t.Helper()
 	r := &rig{t: t, q: newFakeQueue(), h: newFakeHost(slots, "general", "tts"), dir: t.TempDir()}
+	r.q.onRecover = func() {
+		r.h.mu.Lock()
+		defer r.h.mu.Unlock()
+		if r.h.now > 0 {
+			t.Errorf("tasks were taken back while %d executions went on", r.h.now)
+		}
+	}
 	r.make(slots, change...)
 	return r
 }

@@ -47,6 +47,7 @@ type fakeQueue struct {
 	before func(op string) error
 	after  func(op string) error
 
+	onRecover   func()
 	noUnblock   bool
 	lateBlock   time.Duration // a pop reaches the server so much later
 	calls       map[string]int
@@ -537,6 +538,9 @@ func (f *fakeQueue) Recover(_ context.Context, worker string, generation int64, 
 		return queue.RecoverReply{}, err
 	}
 	f.recovered = append(f.recovered, unclean)
+	if f.onRecover != nil {
+		f.onRecover()
+	}
 	var r queue.RecoverReply
 	for id := range f.own {
 		if t := f.tasks[id]; t.Generation != generation && t.WorkerID == worker {
