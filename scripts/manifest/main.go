@@ -77,7 +77,8 @@ func write(path string) error {
 	}
 	// Written aside and renamed: an agent that watches the folder never sees half a manifest.
 	tmp := path + ".json.tmp"
-	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
+	//nolint:gosec // the manifest is public; the agent that reads it may run as another user
+	if err := os.WriteFile(tmp, append(b, '\n'), 0o644); err != nil {
 		return err
 	}
 	return os.Rename(tmp, path+".json")
