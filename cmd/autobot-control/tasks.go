@@ -195,7 +195,11 @@ func newTasksRetry(env *environment, o *connection) *cobra.Command {
 				if len(args) > 0 {
 					return each(env, args, func(id string) (string, error) { return "queued again", cl.Retry(ctx, id) })
 				}
-				report, err := cl.RetryAll(ctx, f.filter(), dryRun)
+				which := f.filter()
+				if which.Status == queue.StatusFailed { // as people call it
+					which.Status = queue.StatusFailedPermanent
+				}
+				report, err := cl.RetryAll(ctx, which, dryRun)
 				if err != nil {
 					return err
 				}
@@ -203,7 +207,7 @@ func newTasksRetry(env *environment, o *connection) *cobra.Command {
 			})
 		},
 	}
-	f.add(c, 100, "failed_permanent, cancelled")
+	f.add(c, 100, "failed, cancelled")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, only say which tasks would be queued again")
 	return c
 }

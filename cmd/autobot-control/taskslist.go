@@ -44,7 +44,7 @@ func newTasksList(env *environment, o *connection) *cobra.Command {
 			})
 		},
 	}
-	f.add(c, 50, "queued, running, completed, failed_permanent, cancelled")
+	f.add(c, 50, "queued, running, completed, failed, cancelled")
 	return c
 }
 

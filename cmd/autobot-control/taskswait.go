@@ -18,7 +18,11 @@ const doubtAfter = 3 * time.Second
 
 // awaitTask shows a task's progress on stderr until it has ended.
 func awaitTask(ctx context.Context, env *environment, cl *client.Client, receipt queue.Receipt) (json.RawMessage, error) {
-	show := term.NewFollower(env.stderr, "task "+receipt.ID)
+	label := "task " + receipt.ID
+	if _, ok := term.Width(env.stderr); ok {
+		label = term.Cut(label, 14) // room for what happens
+	}
+	show := term.NewFollower(env.stderr, label)
 	doubts, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {

@@ -76,11 +76,19 @@ func printTasks(w io.Writer, tasks []queue.Task) error {
 		if note == "" && t.Status != queue.StatusCompleted {
 			note = t.LastError
 		}
-		rows = append(rows, []string{
-			t.ID, t.Type, string(t.Status), string(t.Priority), worker, fmt.Sprintf("%d/%d", t.RetryCount, t.MaxRetries), ago(t.CreatedAt), note,
-		})
+		status, retries, priority := string(t.Status), "", string(t.Priority)
+		if t.Priority == queue.PriorityNormal {
+			priority = ""
+		}
+		if t.Status == queue.StatusFailedPermanent {
+			status = "failed" // what the filter takes too
+		}
+		if t.RetryCount > 0 {
+			retries = fmt.Sprintf("%d/%d", t.RetryCount, t.MaxRetries)
+		}
+		rows = append(rows, []string{t.ID, t.Type, status, ago(t.CreatedAt), worker, priority, retries, note})
 	}
-	return printTable(w, []string{"TASK", "TYPE", "STATUS", "PRIORITY", "WORKER", "RETRIES", "AGE", "ERROR"}, rows)
+	return printTable(w, []string{"TASK", "TYPE", "STATUS", "AGE", "WORKER", "PRIORITY", "RETRIES", "ERROR"}, rows)
 }
 
 // ago is how long a moment lies back, "" for none.

@@ -249,9 +249,13 @@ func (f *fleet) farewell() {
 	f.say("Stopping ...")
 }
 
-// say writes one line.
+// say writes one line, or more where it does not fit.
 func (f *fleet) say(format string, args ...any) {
-	_, _ = fmt.Fprintln(f.o.Out, term.Printable(fmt.Sprintf(format, args...))) // a screen that is gone must not stop the fleet's orderly end
+	text := term.Printable(fmt.Sprintf(format, args...))
+	if width, ok := term.Width(f.o.Out); ok {
+		text = term.Wrap(text, width, "              ")
+	}
+	_, _ = fmt.Fprintln(f.o.Out, text) // a screen that is gone must not stop the fleet's orderly end
 }
 
 // dial opens a client of the fleet's control plane, as everybody else would.

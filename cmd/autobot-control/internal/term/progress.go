@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/schollz/progressbar/v3"
 
@@ -41,7 +40,6 @@ func NewFollower(w io.Writer, label string) *Follower {
 		progressbar.OptionClearOnFinish(),
 		progressbar.OptionSetPredictTime(false),
 		progressbar.OptionSetElapsedTime(false),
-		progressbar.OptionThrottle(50*time.Millisecond),
 		progressbar.OptionSetTheme(progressbar.Theme{Saucer: "█", SaucerPadding: "░", BarStart: "", BarEnd: ""}),
 	)
 	_ = f.bar.RenderBlank() // a terminal that is gone is noticed elsewhere
@@ -59,7 +57,11 @@ func (f *Follower) Event(e client.Event) {
 			f.show(-1, StateLine(e.State))
 		}
 	case queue.EventProgress:
-		f.show(e.Progress.Percent, ProgressLine(e.Progress))
+		p := e.Progress
+		if f.bar != nil {
+			p.Percent = -1 // the bar shows it
+		}
+		f.show(e.Progress.Percent, ProgressLine(p))
 	case queue.EventGap:
 		f.show(-1, "the connection broke off and is made again")
 	}
@@ -91,10 +93,10 @@ func (f *Follower) show(percent int, text string) {
 	}
 	width, _ := Width(f.w)
 	room := width - max(10, min(30, width/4)) - 10 // bar and percentage
-	f.bar.Describe(Cut(f.label+": "+text, max(room, 10)))
 	if percent >= 0 {
 		_ = f.bar.Set(min(percent, 99)) // the bar vanishes at 100; Close does that
 	}
+	f.bar.Describe(Cut(f.label+": "+text, max(room, 10)))
 }
 
 // Close removes the bar.

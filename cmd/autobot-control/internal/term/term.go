@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/charmbracelet/lipgloss"
@@ -23,8 +24,9 @@ func Width(w io.Writer) (width int, ok bool) {
 	return width, err == nil && width >= 40
 }
 
-// Table writes rows under headers: with borders on a terminal, else in plain
-// columns that scripts can cut.
+// Table writes rows under headers: on a terminal with borders if they fit, and
+// never wider than it; elsewhere in plain columns that scripts can cut. Columns
+// without content are left out on a terminal.
 func Table(w io.Writer, headers []string, rows [][]string) error {
 	for _, row := range rows {
 		for i, cell := range row {
@@ -35,20 +37,77 @@ func Table(w io.Writer, headers []string, rows [][]string) error {
 	if !ok {
 		return plainColumns(w, append([][]string{headers}, rows...))
 	}
-	t := table.New().Headers(headers...).Rows(rows...).
-		Border(lipgloss.RoundedBorder()).
-		StyleFunc(func(row, _ int) lipgloss.Style {
-			style := lipgloss.NewStyle().Padding(0, 1)
-			if row == table.HeaderRow {
-				return style.Bold(true)
-			}
-			return style
-		})
-	if lipgloss.Width(t.Render()) > width {
-		t = t.Width(width)
-	}
-	_, err := fmt.Fprintln(w, t.Render())
+	headers, rows = withoutEmpty(headers, rows)
+	_, err := fmt.Fprintln(w, render(headers, rows, width))
 	return err
+}
+
+// render draws a table that is at most width columns wide.
+func render(headers []string, rows [][]string, width int) string {
+	bordered := table.New().Headers(headers...).Rows(rows...).Border(lipgloss.RoundedBorder()).StyleFunc(style(1)).Render()
+	if lipgloss.Width(bordered) <= width {
+		return bordered
+	}
+	fit(headers, rows, width)
+	return table.New().Headers(headers...).Rows(rows...).Border(lipgloss.HiddenBorder()).
+		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderHeader(false).
+		StyleFunc(style(0)).Render()
+}
+
+// style pads cells and makes the header bold.
+func style(padding int) table.StyleFunc {
+	return func(row, _ int) lipgloss.Style {
+		s := lipgloss.NewStyle().Padding(0, padding)
+		if row == table.HeaderRow {
+			return s.Bold(true)
+		}
+		return s
+	}
+}
+
+// withoutEmpty drops columns in which no row has anything. The first stays.
+func withoutEmpty(headers []string, rows [][]string) ([]string, [][]string) {
+	var keep []int
+	for i := range headers {
+		if i == 0 || slices.ContainsFunc(rows, func(row []string) bool { return row[i] != "" }) {
+			keep = append(keep, i)
+		}
+	}
+	pick := func(row []string) []string {
+		out := make([]string, 0, len(keep))
+		for _, i := range keep {
+			out = append(out, row[i])
+		}
+		return out
+	}
+	out := make([][]string, 0, len(rows))
+	for _, row := range rows {
+		out = append(out, pick(row))
+	}
+	return pick(headers), out
+}
+
+// fit cuts cells until the columns, one blank between them, are at most width
+// wide: the last columns first, which hold notes, and the first at the very
+// end: it holds the names that people copy.
+func fit(headers []string, rows [][]string, width int) {
+	const least = 6
+	all := append([][]string{headers}, rows...)
+	widths := make([]int, len(headers))
+	total := len(headers) - 1
+	for i := range headers {
+		for _, row := range all {
+			widths[i] = max(widths[i], lipgloss.Width(row[i]))
+		}
+		total += widths[i]
+	}
+	for i := len(headers) - 1; i >= 0 && total > width; i-- {
+		to := max(min(least, widths[i]), widths[i]-(total-width))
+		total -= widths[i] - to
+		for _, row := range all {
+			row[i] = Cut(row[i], to)
+		}
+	}
 }
 
 // plainColumns pads each column to its widest cell.
@@ -100,4 +159,25 @@ func Cut(s string, n int) string {
 		out = out[:len(out)-1]
 	}
 	return string(out) + "…"
+}
+
+// Wrap breaks text into lines of at most width columns at blanks; the second
+// and later lines start with indent.
+func Wrap(text string, width int, indent string) string {
+	if lipgloss.Width(text) <= width {
+		return text
+	}
+	body := strings.TrimLeft(text, " ")
+	words := strings.Split(body, " ")
+	line := text[:len(text)-len(body)] + words[0]
+	var out []string
+	for _, word := range words[1:] {
+		if lipgloss.Width(line+" "+word) > width {
+			out = append(out, line)
+			line = indent + word
+		} else {
+			line += " " + word
+		}
+	}
+	return strings.Join(append(out, line), "\n")
 }
