@@ -35,24 +35,28 @@ func (c *chaos) intn(n int) int {
 	return c.rng.IntN(n)
 }
 
-func (c *chaos) before(string) error {
+func (c *chaos) draw() (x, rate float64, away bool) {
 	c.mu.Lock()
-	away := time.Now().Before(c.until)
-	c.mu.Unlock()
-	switch x := c.float(); {
-	case away, x < c.rate/2:
+	defer c.mu.Unlock()
+	return c.rng.Float64(), c.rate, time.Now().Before(c.until)
+}
+
+func (c *chaos) before(string) error {
+	x, rate, away := c.draw()
+	switch {
+	case away, x < rate/2:
 		return errAway
-	case x < c.rate:
+	case x < rate:
 		time.Sleep(time.Duration(c.intn(3000)) * time.Millisecond)
 	}
 	return nil
 }
 
 func (c *chaos) after(string) error {
-	switch x := c.float(); {
-	case x < c.rate/2:
+	switch x, rate, _ := c.draw(); {
+	case x < rate/2:
 		return errors.New("read tcp: connection reset by peer")
-	case x < c.rate:
+	case x < rate:
 		time.Sleep(time.Duration(c.intn(6000)) * time.Millisecond)
 	}
 	return nil

@@ -111,7 +111,7 @@ func (c *claimer) step() time.Duration {
 func (c *claimer) one() (bool, error) {
 	c.noteFreed()
 	for _, duty := range []func() (bool, error){
-		c.adopt, c.recover, c.settle, c.release, c.adoptMissing, c.sweep, c.sweepExtra, c.unexclude,
+		c.recover, c.adopt, c.settle, c.release, c.adoptMissing, c.sweep, c.sweepExtra, c.unexclude,
 	} {
 		if did, err := duty(); did || err != nil {
 			return did, err
@@ -145,8 +145,8 @@ func (c *claimer) noteFreed() {
 	}
 }
 
-// adopt decides about the ids that waiters won. It comes before everything
-// else and needs no lease: an id that may not be claimed is put back.
+// adopt decides about the ids that waiters won. It needs no lease: an id that
+// may not be claimed is put back.
 func (c *claimer) adopt() (bool, error) {
 	c.wins = append(c.wins, c.waiters.takeWins()...)
 	if len(c.wins) == 0 {
@@ -267,6 +267,9 @@ func (c *claimer) sweep() (bool, error) {
 	r := c.request(nil)
 	if r.Max == 0 && !c.mayProbe(now, &r) {
 		return false, nil
+	}
+	if !now.Before(c.sweepAt) {
+		clear(c.full) // whatever is remembered about queues, it ends here
 	}
 	c.w.sweepSoon.Store(false)
 	c.sweepAt = now.Add(sweepEvery)

@@ -97,7 +97,7 @@ func (c *claimer) absorb(reply queue.ClaimReply, r queue.ClaimRequest, began tim
 		}
 	}
 	for _, n := range reply.Notes {
-		c.note(n)
+		c.note(n, r.Max > 0)
 	}
 	w.metrics.claimed.Add(float64(len(reply.Claims)))
 	for _, claim := range reply.Claims {
@@ -106,14 +106,17 @@ func (c *claimer) absorb(reply queue.ClaimReply, r queue.ClaimRequest, began tim
 	c.adjust()
 }
 
-// note counts and tells what a claim met and did not hand out.
-func (c *claimer) note(n queue.Note) {
+// note counts and tells what a claim met and did not hand out. offered says
+// that the claim had slots to offer, though not for this task if it was full.
+func (c *claimer) note(n queue.Note, offered bool) {
 	w := c.w
 	w.metrics.notes.WithLabelValues(string(n.Kind)).Inc()
 	fields := []zap.Field{zap.String("task", clip(n.ID, 100)), zap.String("queue", n.Queue), zap.String("kind", string(n.Kind)), zap.String("detail", n.Detail)}
 	switch n.Kind {
 	case queue.NoteFull:
-		c.full[n.Queue] = true
+		if offered {
+			c.full[n.Queue] = true
+		}
 		w.log.Debug("no free slot for a task: put back", fields...)
 	case queue.NotePaused:
 		w.log.Debug("a task was put back", fields...)

@@ -20,6 +20,9 @@ const (
 	stopGrace = 7 * time.Second
 	// settleGrace is how long outcomes get to be accepted at the end.
 	settleGrace = 10 * time.Second
+	// awayGrace is settleGrace while the queue has been away for the whole
+	// drain: whoever asked for the stop has waited long enough.
+	awayGrace = 2 * time.Second
 	// deregisterGrace bounds the last act.
 	deregisterGrace = 5 * time.Second
 )
@@ -51,7 +54,8 @@ func (w *Worker) drain() error {
 	w.log.Info("draining: no new tasks are taken", zap.Int("tasks", n), zap.Duration("limit", w.o.DrainTimeout))
 	w.requestBeat()
 	w.wakeClaimer()
-	limit := time.Now().Add(w.o.DrainTimeout)
+	began := time.Now()
+	limit := began.Add(w.o.DrainTimeout)
 
 	if w.await(limit, w.handBack, w.allSettled) {
 		return nil
@@ -60,7 +64,11 @@ func (w *Worker) drain() error {
 	w.await(time.Now().Add(stopGrace), nil, w.nothingRuns)
 	w.killRunning()
 	w.await(time.Now().Add(stopGrace), nil, w.nothingRuns)
-	if w.await(maxTime(limit, time.Now().Add(settleGrace)), nil, w.allSettled) {
+	grace := settleGrace
+	if since, _ := w.link.away(); !since.IsZero() && !since.After(began) {
+		grace = awayGrace
+	}
+	if w.await(maxTime(limit, time.Now().Add(grace)), nil, w.allSettled) {
 		return nil
 	}
 	return w.undelivered()

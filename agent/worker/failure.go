@@ -34,7 +34,7 @@ func outcomeLabel(f *queue.Failure) string {
 	case f.Poison:
 		return "poison"
 	case f.NoCount:
-		return "replaced"
+		return "uncounted"
 	case f.Crashed:
 		return "crashed"
 	}
