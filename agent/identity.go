@@ -28,7 +28,7 @@ func workerID(configured, stateDir, hostname string) (string, error) {
 		return configured, nil
 	}
 	path := filepath.Join(stateDir, workerIDFile)
-	kept, err := os.ReadFile(path) //nolint:gosec // the state folder is ours
+	kept, err := os.ReadFile(path)
 	if err == nil {
 		id := strings.TrimSpace(string(kept))
 		if err := queue.CheckWorkerID(id); err != nil {
@@ -80,7 +80,7 @@ func nodeID(root, hostname, stateDir string) string {
 	}
 	for _, file := range []string{"etc/machine-id", "proc/sys/kernel/random/boot_id"} {
 		// A missing file counts as an empty one.
-		b, _ := os.ReadFile(filepath.Join(root, file)) //nolint:gosec // fixed names
+		b, _ := os.ReadFile(filepath.Join(root, file))
 		_, _ = fmt.Fprintf(h, "%s\x00", strings.TrimSpace(string(b)))
 	}
 	_, _ = fmt.Fprint(h, hostname)

@@ -31,12 +31,12 @@ func lockStateDir(dir string) (*stateLock, error) {
 		return nil, fmt.Errorf("make the state folder: %w (set state_dir to a folder that this user may write)", err)
 	}
 	path := filepath.Join(dir, lockFile)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the state folder is ours
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the state folder: %w (set state_dir to a folder that this user may write)", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // a file descriptor fits
-		holder, _ := os.ReadFile(path) //nolint:gosec // only for the message
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		holder, _ := os.ReadFile(path)
 		_ = f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("another agent%s works with the state folder %s: stop it, or give this one a state_dir and http.listen of its own",

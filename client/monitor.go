@@ -60,7 +60,7 @@ func (c *Client) StartMonitor(ctx context.Context, o MonitorOptions) (*Monitor, 
 	if c.monitor != nil && !c.monitor.ended() {
 		return nil, fmt.Errorf("start the monitor: one runs already")
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(ctx) //nolint:gosec // Stop calls it
 	out := &Monitor{m: m, stop: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(out.done)

@@ -3,6 +3,7 @@ package executors
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -233,7 +234,7 @@ func TestHostThatClosesItsSideGetsTheOutcomes(t *testing.T) {
 	if m := recv(t, stream); string(m.GetOutcome().GetOutput()) != `{"a": 1}` {
 		t.Errorf("outcome = %v", m)
 	}
-	if _, err := stream.Recv(); err != io.EOF {
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("the stream ended with %v", err)
 	}
 }

@@ -164,21 +164,21 @@ func byHand(e Executor, args []string, stdout, stderr io.Writer) int {
 		defer func() { _ = closer.Close() }()
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "%s: %v\n", binary, err)
+		_, _ = fmt.Fprintf(stderr, "%s: %v\n", binary, err)
 		return 1
 	}
 	switch {
 	case len(args) == 2 && args[1] == "--version":
-		fmt.Fprintf(stdout, "%s %s\n", d.Name, d.Version)
+		_, _ = fmt.Fprintf(stdout, "%s %s\n", d.Name, d.Version)
 		return 0
 	case len(args) == 2 && args[1] == "--describe":
 		if err := printDescription(stdout, d); err != nil {
-			fmt.Fprintf(stderr, "%s: %v\n", binary, err)
+			_, _ = fmt.Fprintf(stderr, "%s: %v\n", binary, err)
 			return 1
 		}
 		return 0
 	}
-	fmt.Fprintf(stderr, "%s is the %q executor of AutoBot Fleet; autobot-agent starts it by itself (see it with: autobot-agent executors list). By hand it knows --describe and --version.\n", binary, d.Name)
+	_, _ = fmt.Fprintf(stderr, "%s is the %q executor of AutoBot Fleet; autobot-agent starts it by itself (see it with: autobot-agent executors list). By hand it knows --describe and --version.\n", binary, d.Name)
 	return 2
 }
 

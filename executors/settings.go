@@ -43,7 +43,7 @@ func Settings(target any) error {
 }
 
 func readSettings(path string) (json.RawMessage, error) {
-	raw, err := os.ReadFile(path) // #nosec G304 -- named by the agent that started us
+	raw, err := os.ReadFile(path) //nolint:gosec // named by the agent that started us
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read the settings of the executor: %w", err)

@@ -208,7 +208,7 @@ func integer(v any) (int, bool) {
 	case int64:
 		return int(n), true
 	case uint64:
-		return int(n), n < 1<<31 //nolint:gosec // bounded beside it
+		return int(n), n < 1<<31
 	case float64:
 		return int(n), n == float64(int(n))
 	}

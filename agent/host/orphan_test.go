@@ -59,7 +59,7 @@ func TestNothingOutlivesAKilledAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self) //nolint:gosec // this test's own binary
+	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), envParent+"="+filepath.Dir(f.dir))
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()

@@ -67,7 +67,7 @@ func (h *Host) takeRecords() error {
 	}
 	for _, e := range entries {
 		path := filepath.Join(h.recordDir(), e.Name())
-		raw, err := os.ReadFile(path) //nolint:gosec // our state folder
+		raw, err := os.ReadFile(path)
 		if err != nil {
 			return fmt.Errorf("read the record of an executor process: %w", err)
 		}

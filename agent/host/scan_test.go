@@ -51,7 +51,7 @@ func TestWhatIsNotTrustedIsNeverRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			mode := os.FileMode(0o770)
-			if privateGroup(uint32(os.Geteuid()), uint32(someGroup())) { //nolint:gosec // ids
+			if privateGroup(uint32(os.Geteuid()), uint32(someGroup())) {
 				mode = 0o777 // this user has no other group
 			}
 			chmod(t, path, mode)
@@ -138,7 +138,7 @@ func TestWhatLooksLikeACopyInProgressIsIgnored(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for _, name := range []string{prefix + "a.tmp", prefix + "a.dpkg-new", prefix + "a.rpmnew", "." + prefix + "a", "README"} {
-		if err := os.WriteFile(filepath.Join(f.dir, name), []byte("x"), 0o700); err != nil { //nolint:gosec // an executable
+		if err := os.WriteFile(filepath.Join(f.dir, name), []byte("x"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -208,7 +208,7 @@ func TestAnAlteredFileIsWithdrawn(t *testing.T) {
 	f.start()
 	s := f.untilState("a", StateReady)
 	path := filepath.Join(f.dir, prefix+"a")
-	if err := os.WriteFile(path+".tmp", []byte("#!/bin/sh\n"), 0o700); err != nil { //nolint:gosec // an executable
+	if err := os.WriteFile(path+".tmp", []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(path+".tmp", path); err != nil {

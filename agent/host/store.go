@@ -152,7 +152,7 @@ func copyProgram(f io.Reader, to string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	done, err := os.Open(to) //nolint:gosec // our store
+	done, err := os.Open(to)
 	if err != nil {
 		return "", err
 	}
@@ -163,7 +163,7 @@ func copyProgram(f io.Reader, to string) (string, error) {
 }
 
 func hashOf(path string) (string, error) {
-	f, err := os.Open(path) //nolint:gosec // our store
+	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}

@@ -229,9 +229,6 @@ func (u *unit) crashed(why string) {
 	}
 }
 
-// serves returns the description of a type. The lock must be held.
-func (u *unit) serves(typ string) (executors.TypeDescription, bool) { return u.desc.Type(typ) }
-
 // whyNot is one sentence on why the unit takes no task. The lock must be held.
 func (u *unit) whyNot(now time.Time) string {
 	state := u.state(now)

@@ -83,7 +83,7 @@ func (s *Spool) openAttempt(taskID string, attempt int64) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		dir = os.NewFile(uintptr(fd), name) //nolint:gosec // a file descriptor
+		dir = os.NewFile(uintptr(fd), name)
 	}
 	return dir, nil
 }
@@ -103,7 +103,7 @@ func openArtifact(dir *os.File, name string) (*os.File, os.FileInfo, error) {
 	case err != nil:
 		return nil, nil, diskError(err, "open artifact "+name)
 	}
-	f := os.NewFile(uintptr(fd), name) //nolint:gosec // a file descriptor
+	f := os.NewFile(uintptr(fd), name)
 	info, err := f.Stat()
 	if err != nil {
 		_ = f.Close()
@@ -118,7 +118,7 @@ func openArtifact(dir *os.File, name string) (*os.File, os.FileInfo, error) {
 
 func openat(dir *os.File, name string, flags int) (int, error) {
 	for {
-		fd, err := unix.Openat(int(dir.Fd()), name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) //nolint:gosec // a file descriptor
+		fd, err := unix.Openat(int(dir.Fd()), name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if !errors.Is(err, unix.EINTR) {
 			return fd, err
 		}
@@ -152,7 +152,7 @@ func (s *Spool) hold(dir, f *os.File, info os.FileInfo) (string, error) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if ok && st.Nlink == 1 {
 		_ = tmp.Close()
-		if err := unix.Renameat(int(dir.Fd()), f.Name(), unix.AT_FDCWD, held); err != nil { //nolint:gosec // a file descriptor
+		if err := unix.Renameat(int(dir.Fd()), f.Name(), unix.AT_FDCWD, held); err != nil {
 			_ = os.Remove(held)
 			return "", err
 		}

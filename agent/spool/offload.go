@@ -45,7 +45,7 @@ func (s *Spool) AddFile(taskID string, attempt int64, name string, data []byte) 
 		if i > 0 {
 			try = strings.TrimSuffix(name, ext) + "-" + strconv.Itoa(i) + ext
 		}
-		f, err := os.OpenFile(filepath.Join(dir, try), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // a name that was checked
+		f, err := os.OpenFile(filepath.Join(dir, try), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) && i < 1000 {
 			continue
 		}

@@ -90,7 +90,7 @@ func freeBytes(dir string) (int64, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, err
 	}
-	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:gosec // file systems are smaller than 8 EiB
+	return int64(st.Bavail) * st.Bsize, nil
 }
 
 // usageCache remembers for a second how much the spool holds, so that the

@@ -72,7 +72,7 @@ func (s *store) sweep(now time.Time) (removed int, err error) {
 		total -= it.bytes
 		removed++
 		s.log.Warn("artifact removed before its time: the store is over artifacts.store_mb",
-			zap.String("sha256", it.sum), zap.Time("expires_at", it.expires))
+			zap.String("sha256", it.sum), zap.String("expires_at", it.expires.UTC().Format(time.RFC3339)))
 	}
 	return removed, err
 }

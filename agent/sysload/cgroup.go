@@ -27,11 +27,11 @@ func (m memory) usedPercent() float64 {
 // from its own up to the topmost visible one. It is empty on a machine without
 // cgroups v2.
 func cgroupDirs(procRoot string) ([]string, error) {
-	mounts, err := os.ReadFile(filepath.Join(procRoot, "self/mountinfo")) //nolint:gosec // a file of the kernel
+	mounts, err := os.ReadFile(filepath.Join(procRoot, "self/mountinfo"))
 	if err != nil {
 		return nil, fmt.Errorf("find the cgroup of this process: %w", err)
 	}
-	member, err := os.ReadFile(filepath.Join(procRoot, "self/cgroup")) //nolint:gosec // a file of the kernel
+	member, err := os.ReadFile(filepath.Join(procRoot, "self/cgroup"))
 	if err != nil {
 		return nil, fmt.Errorf("find the cgroup of this process: %w", err)
 	}
@@ -114,7 +114,7 @@ func cgroupMemory(dir string) (memory, bool) {
 
 // cgroupNumber reads a file with one number; "max" and a missing file are none.
 func cgroupNumber(dir, file string) (uint64, bool) {
-	b, err := os.ReadFile(filepath.Join(dir, file)) //nolint:gosec // a file of the kernel
+	b, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {
 		return 0, false
 	}
@@ -124,7 +124,7 @@ func cgroupNumber(dir, file string) (uint64, bool) {
 
 // cgroupStat reads one line of memory.stat, 0 when it is not there.
 func cgroupStat(dir, name string) uint64 {
-	b, err := os.ReadFile(filepath.Join(dir, "memory.stat")) //nolint:gosec // a file of the kernel
+	b, err := os.ReadFile(filepath.Join(dir, "memory.stat"))
 	if err != nil {
 		return 0
 	}

@@ -20,7 +20,7 @@ func readNPU(devRoot, sysRoot string) (present bool, busy time.Duration, known b
 	var total time.Duration
 	for _, node := range nodes {
 		file := filepath.Join(sysRoot, "class", "accel", filepath.Base(node), "device", "npu_busy_time_us")
-		b, err := os.ReadFile(file) //nolint:gosec // a file of the kernel
+		b, err := os.ReadFile(file)
 		if err != nil {
 			return true, 0, false
 		}

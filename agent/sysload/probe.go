@@ -73,5 +73,5 @@ func readUptime(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read uptime: %w", err)
 	}
-	return time.Duration(s) * time.Second, nil //nolint:gosec // an uptime in seconds is far below 2^63
+	return time.Duration(s) * time.Second, nil
 }

@@ -90,10 +90,10 @@ func plainColumns(w io.Writer, rows [][]string) error {
 // terminal returns the width of w if it is a terminal.
 func terminal(w io.Writer) (width int, ok bool) {
 	f, isFile := w.(*os.File)
-	if !isFile || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a file descriptor fits
+	if !isFile || !term.IsTerminal(int(f.Fd())) {
 		return 0, false
 	}
-	width, _, err := term.GetSize(int(f.Fd())) //nolint:gosec // a file descriptor fits
+	width, _, err := term.GetSize(int(f.Fd()))
 	return width, err == nil && width >= 40
 }
 

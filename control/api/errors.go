@@ -75,7 +75,7 @@ func translate(err error) *problem {
 	case errors.As(err, &coded):
 		return refuse(coded.HTTPStatus(), "%s", coded.Error())
 	case errors.Is(err, redisconn.ErrCircuitOpen), redisconn.IsWait(err):
-		p := refuse(http.StatusServiceUnavailable, "the queue's server cannot answer now (%s): try again", redisconn.Reason(err))
+		p := refuse(http.StatusServiceUnavailable, "Redis cannot serve now: %s; try again later", redisconn.Explain(err))
 		p.wait = retryAfter
 		if wait, known := redisconn.RetryAfter(err); known {
 			p.wait = wait

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -91,7 +92,7 @@ func unknown(w http.ResponseWriter, r *http.Request, h http.Handler) {
 // finish logs the request and turns a panic into a 500.
 func (a *API) finish(rec *recorder, r *http.Request, start time.Time) {
 	if fault := recover(); fault != nil {
-		if fault == http.ErrAbortHandler {
+		if err, ok := fault.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(fault)
 		}
 		a.log.Error("a handler panicked", zap.String("request", requestID(r.Context())), zap.String("method", r.Method),

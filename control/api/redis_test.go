@@ -152,7 +152,7 @@ func TestOutagesOnRealRedis(t *testing.T) {
 	if err := rdb.ConfigSet(ctx, "maxmemory", "1mb").Err(); err != nil {
 		t.Fatal(err)
 	}
-	r.want("POST", "/api/tasks", `{"type":"tts"}`, 503, `{"detail":"the queue's server cannot answer now (oom): try again"}`)
+	r.want("POST", "/api/tasks", `{"type":"tts"}`, 503, `{"detail":"Redis cannot serve now: its memory is full (maxmemory); try again later"}`)
 	if err := rdb.ConfigSet(ctx, "maxmemory", "0").Err(); err != nil {
 		t.Fatal(err)
 	}

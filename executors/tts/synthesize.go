@@ -227,7 +227,7 @@ func (e *Executor) enoughSpace(dir string, j job) error {
 	}
 	perRune := 0.062 * 175 / float64(j.rateWPM) * float64(j.sampleRate*bytesPerSample)
 	need := int64(float64(utf8.RuneCountInString(j.text))*perRune) + freeReserve
-	if free := int64(fs.Bavail) * int64(fs.Bsize); free < need {
+	if free := int64(fs.Bavail) * fs.Bsize; free < need {
 		err := executors.Errorf(executors.CodeResourceExhausted, "the spool has %d bytes free, about %d are needed", free, need)
 		err.Hint = freeHint
 		return err

@@ -38,7 +38,7 @@ var (
 
 // readLimited reads a file of at most limit bytes.
 func readLimited(path string, limit int64) ([]byte, os.FileInfo, error) {
-	f, err := os.Open(path) //nolint:gosec // the operator names the file
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -175,12 +175,8 @@ func (c *converter) convert(n ast.Node, depth int) *node {
 		// A plain word is the same as a quoted one: it is no number or bool.
 	case *ast.LiteralNode:
 		out.kind, out.text = scalarNode, n.Value.Value
-	case ast.ScalarNode:
+	case ast.ScalarNode: // also anchors, aliases and tags
 		c.convertScalar(out, n)
-	case *ast.AnchorNode, *ast.AliasNode:
-		c.refuse(out, "anchors and aliases (& and *) are not supported; write the value where it is used")
-	case *ast.TagNode:
-		c.refuse(out, "tags (!) are not supported; quote the value if it is text")
 	default:
 		c.refuse(out, "this form of YAML is not supported; write key: value")
 	}

@@ -41,7 +41,7 @@ func reservePort() (port int, release func(), err error) {
 	}
 	const attempts = 200
 	for range attempts {
-		port = firstPort + rand.IntN(lastPort-firstPort+1) //nolint:gosec // no secret
+		port = firstPort + rand.IntN(lastPort-firstPort+1)
 		release, err = lockPort(filepath.Join(dir, strconv.Itoa(port)))
 		if err != nil {
 			continue
