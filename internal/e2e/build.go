@@ -44,7 +44,7 @@ func Executors(t testing.TB, names ...string) string {
 		if err := copyFile(path, program); err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.Command(manifests, path).CombinedOutput() //nolint:gosec // what was built above
+		out, err := exec.Command(manifests, path).CombinedOutput()
 		if err != nil {
 			t.Fatalf("write the manifest of %s: %v\n%s", name, err, out)
 		}
@@ -66,12 +66,12 @@ func ShortDir(t testing.TB) string {
 
 // copyFile copies a program. A hard link would share its permissions.
 func copyFile(to, from string) error {
-	in, err := os.Open(from) //nolint:gosec // what was built
+	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = in.Close() }()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700) //nolint:gosec // a program has to be executable
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
 	if err != nil {
 		return err
 	}

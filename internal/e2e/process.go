@@ -41,7 +41,7 @@ type Process struct {
 // start runs a program until the test ends.
 func start(t testing.TB, env []string, program string, args ...string) *Process {
 	t.Helper()
-	p := &Process{t: t, cmd: exec.Command(program, args...), out: &buffer{}, done: make(chan struct{})} //nolint:gosec // our own program
+	p := &Process{t: t, cmd: exec.Command(program, args...), out: &buffer{}, done: make(chan struct{})}
 	p.cmd.Env = environ(env)
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
 	p.cmd.WaitDelay = 5 * time.Second // a grandchild may hold the pipe
@@ -131,11 +131,18 @@ type Result struct {
 // Command runs a program to its end.
 func Command(t testing.TB, env []string, program string, args ...string) Result {
 	t.Helper()
+	return CommandInput(t, env, "", program, args...)
+}
+
+// CommandInput is Command with text on the standard input.
+func CommandInput(t testing.TB, env []string, stdin, program string, args ...string) Result {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // our own program
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = environ(env), &stdout, &stderr
+	cmd.Stdin = strings.NewReader(stdin)
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || ctx.Err() != nil) {

@@ -16,6 +16,7 @@ type Relay struct {
 
 	mu   sync.Mutex
 	hold func(request []byte) bool
+	open chan struct{} // closed while bytes pass
 }
 
 // StartRelay listens on a free port and passes everything on to server.
@@ -25,7 +26,8 @@ func StartRelay(t testing.TB, server string) *Relay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Relay{ln: ln, server: server, closed: make(chan struct{})}
+	r := &Relay{ln: ln, server: server, closed: make(chan struct{}), open: make(chan struct{})}
+	close(r.open)
 	r.wg.Go(r.accept)
 	t.Cleanup(func() {
 		close(r.closed)
@@ -51,6 +53,35 @@ func (r *Relay) held(request []byte) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.hold != nil && r.hold(request)
+}
+
+// Stall makes the relay pass nothing on, in both directions, and close
+// nothing, as a network that has broken down. Resume lets everything through.
+func (r *Relay) Stall() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open = make(chan struct{})
+}
+
+// Resume undoes Stall.
+func (r *Relay) Resume() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.open)
+}
+
+// passable waits until bytes may pass, and reports false when the relay is
+// closed before.
+func (r *Relay) passable() bool {
+	r.mu.Lock()
+	open := r.open
+	r.mu.Unlock()
+	select {
+	case <-open:
+		return true
+	case <-r.closed:
+		return false
+	}
 }
 
 func (r *Relay) accept() {
@@ -91,6 +122,9 @@ func (r *Relay) pass(to, from net.Conn, requests bool) {
 		if n > 0 {
 			if requests && r.held(buf[:n]) {
 				<-r.closed
+				return
+			}
+			if !r.passable() {
 				return
 			}
 			if _, err := to.Write(buf[:n]); err != nil {

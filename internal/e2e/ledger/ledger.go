@@ -40,6 +40,7 @@ const (
 	opCrash  = "crash"  // after ms
 	opHang   = "hang"   // deaf to its cancel and its deadline
 	opParent = "parent" // starts two children that never end, then sleeps
+	opAgent  = "agent"  // kills the agent after ms
 )
 
 // Describe is ready once there is a ledger.
@@ -51,7 +52,7 @@ func (e *Executor) Describe(context.Context) (executors.Description, error) {
 	return executors.Description{
 		Name: Name, Version: "1", Concurrency: e.settings.Concurrency, Ready: len(reasons) == 0, Reasons: reasons,
 		Types: []executors.TypeDescription{{
-			Type: Name, Ops: []string{opSleep, opFail, opCrash, opHang, opParent}, DefaultTimeout: time.Hour,
+			Type: Name, Ops: []string{opSleep, opFail, opCrash, opHang, opParent, opAgent}, DefaultTimeout: time.Hour,
 		}},
 	}, nil
 }
@@ -111,6 +112,9 @@ func (e *Executor) do(ctx context.Context, task executors.Task, op string, p pay
 		return executors.Errorf(executors.CodeEngineError, "it failed as asked")
 	case opCrash:
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	case opAgent:
+		_ = syscall.Kill(os.Getppid(), syscall.SIGKILL)
 		select {}
 	}
 	return nil

@@ -243,7 +243,7 @@ func (f *fleet) farewell() {
 	defer cancel()
 	s, err := f.agent.status(ctx)
 	if err == nil && len(s.Running) > 0 {
-		f.say("Stopping: waiting up to %s for %d running tasks (ctrl-C again hands them back to the queue) ...", drainTimeout, len(s.Running))
+		f.say("Stopping: waiting up to %s for what runs, tasks: %d (ctrl-C again hands back to the queue) ...", drainTimeout, len(s.Running))
 		return
 	}
 	f.say("Stopping ...")

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/autobot-fleet/autobot/client"
 	"github.com/autobot-fleet/autobot/internal/miniserver"
 	"github.com/autobot-fleet/autobot/internal/redisconn"
 )
@@ -156,8 +157,11 @@ func useRedis(ctx context.Context, config redisconn.Config) (*server, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	facts, err := m.Facts(ctx)
+	if redisconn.IsWait(err) {
+		return nil, fmt.Errorf("the Redis at %s is %w: %w (without --redis-url a private one is started)", m.Address(), client.ErrUnreachable, err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("the Redis at %s does not answer: %w (without --redis-url a private one is started)", m.Address(), err)
+		return nil, fmt.Errorf("the Redis at %s cannot be used: %w", m.Address(), err)
 	}
 	return &server{config: config, about: fmt.Sprintf("the one at %s (%s)", m.Address(), facts.Version)}, nil
 }

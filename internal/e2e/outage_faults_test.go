@@ -1,0 +1,157 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/autobot-fleet/autobot/agent"
+	"github.com/autobot-fleet/autobot/internal/e2e"
+	"github.com/autobot-fleet/autobot/internal/redistest"
+	"github.com/autobot-fleet/autobot/queue"
+)
+
+// do runs a command on the server and fails the test if it cannot.
+func do(t *testing.T, srv *redistest.Server, command ...any) {
+	t.Helper()
+	if err := srv.Client(t).Do(context.Background(), command...).Err(); err != nil {
+		t.Fatalf("%v: %v", command, err)
+	}
+}
+
+func TestWritesPausedForFourSeconds(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	f := startFleet(t, srv, 4)
+	f.awaitReady()
+	from := f.mark()
+	ids := f.insist(work("first", 200), 0)
+	e2e.Await(t, "some tasks have run", func() bool { return len(entriesOf(t, f.file)) > 20 })
+	do(t, srv, "CLIENT", "PAUSE", 4000, "WRITE")
+	// Whoever submits meanwhile waits, and gets an answer.
+	ids = append(ids, f.insist(work("second", 20), 0)...)
+	f.q.AwaitAll(ids, queue.StatusCompleted)
+	f.awaitReady()
+	f.readable(from, 4)
+	f.check(ids)
+}
+
+func TestMemoryOfRedisFull(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	f := startFleet(t, srv, 10)
+	f.awaitReady()
+	from := f.mark()
+	ids := f.insist([]queue.Submission{}, 0)
+	for i := range 20 {
+		s := ledgerTask(`{"op":"sleep","ms":2000}`)
+		s.ID = fmt.Sprintf("t-%d", i)
+		ids = append(ids, f.insist([]queue.Submission{s}, 0)...)
+	}
+	awaitStarts(t, f.file, len(ids))
+	do(t, srv, "CONFIG", "SET", "maxmemory", "1")
+	full := time.NewTimer(10 * time.Second)
+	e2e.Await(t, "the API refuses new tasks and says why", func() bool {
+		code, body := f.control.Call(http.MethodPost, "/api/tasks", `{"type":"ledger","payload":{"op":"sleep","ms":1}}`)
+		return code == http.StatusServiceUnavailable && strings.Contains(string(body), "memory")
+	})
+	e2e.Await(t, "the control plane is not ready", func() bool {
+		code, body := f.control.Call(http.MethodGet, "/readyz", "")
+		return code == http.StatusServiceUnavailable && strings.Contains(string(body), "memory")
+	})
+	for _, a := range f.agents {
+		if code, body := a.Get("/healthz"); code != http.StatusOK {
+			t.Errorf("full memory makes an agent unhealthy: %d %s", code, body)
+		}
+	}
+	<-full.C
+	do(t, srv, "CONFIG", "SET", "maxmemory", "0")
+	f.q.AwaitAll(ids, queue.StatusCompleted)
+	f.awaitReady()
+	f.submitByAPI("by-api")
+	f.readable(from, 4)
+	// Nobody's lease has lapsed: one start each.
+	for _, id := range ids {
+		if n := startsOf(entriesOf(t, f.file), id); n != 1 {
+			t.Errorf("task %s was started %d times", id, n)
+		}
+	}
+	f.check(append(ids, "by-api"))
+}
+
+// The master becomes a replica for a while, as in a failover whose clients
+// still know the old master.
+func TestMasterBecomesReadOnlyForAWhile(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	other := redistest.Start(t, redistest.WithReplicaOf(srv))
+	f := startFleet(t, srv, 4)
+	f.awaitReady()
+	e2e.Await(t, "the replica follows", func() bool {
+		info := other.Client(t).Info(context.Background(), "replication").Val()
+		return strings.Contains(info, "master_link_status:up")
+	})
+	from := f.mark()
+	ids := f.insist(work("t", 200), 0)
+	e2e.Await(t, "some tasks have run", func() bool { return len(entriesOf(t, f.file)) > 20 })
+
+	swap := func(master, replica *redistest.Server) {
+		t.Helper()
+		host, port, _ := strings.Cut(master.Addr(), ":")
+		n, err := strconv.Atoi(port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		do(t, master, "REPLICAOF", "NO", "ONE")
+		do(t, replica, "REPLICAOF", host, n)
+		e2e.Await(t, "the replica follows", func() bool {
+			return strings.Contains(replica.Client(t).Info(context.Background(), "replication").Val(), "master_link_status:up")
+		})
+	}
+	swap(other, srv)
+	for _, a := range f.agents {
+		a.AwaitStatus("the agent says why it does not claim", func(s agent.Status) bool { return !s.Claiming && s.Redis.Error != "" })
+	}
+	e2e.Await(t, "the control plane is not ready", func() bool {
+		code, _ := f.control.Call(http.MethodGet, "/readyz", "")
+		return code == http.StatusServiceUnavailable
+	})
+	swap(srv, other)
+	took := f.probe("probe")
+	t.Logf("a task started %v after the server took writes again", took)
+	if took > soon {
+		t.Errorf("the first task started %v after the server took writes again, want less than %v", took, soon)
+	}
+	f.q.AwaitAll(ids, queue.StatusCompleted)
+	f.awaitReady()
+	f.readable(from, 5)
+	f.check(append(ids, "probe"))
+	for _, id := range ids {
+		if task := f.q.Task(id); task.RetryCount != 0 || strings.Contains(task.LastError, "READONLY") {
+			t.Errorf("task %s: %d retries, last error %q", id, task.RetryCount, task.LastError)
+		}
+	}
+}
+
+func TestProgramsStartedBeforeRedis(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t, redistest.WithAOF())
+	srv.Stop()
+	f := startFleet(t, srv, 4)
+	f.awaitAway()
+	for _, a := range f.agents {
+		if first, _, _ := strings.Cut(a.CLI("status").Stdout, "\n"); !strings.Contains(first, "not claiming") || !strings.Contains(strings.ToLower(first), "redis") {
+			t.Errorf("the first line of the status is %q", first)
+		}
+	}
+	srv.Restart()
+	f.awaitReady()
+	f.submitByAPI("by-api")
+	f.toldOnce(map[string]int{"control": 0, "agent one": 0, "agent two": 0})
+	f.readable(map[string]int{}, 5)
+	f.check([]string{"by-api"})
+}
