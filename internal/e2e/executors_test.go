@@ -54,7 +54,7 @@ func TestKilledExecutorCostsItsTasksOneAttempt(t *testing.T) {
 	r := e2e.StartAgent(t, a)
 	before := r.AwaitClaiming()
 	history := q.Record()
-	ids := q.Add(4, ledgerTask(`{"op":"parent","ms":1500}`))
+	ids := q.Add(4, ledgerTask(`{"ms":1500,"children":true}`))
 	awaitStarts(t, file, 4)
 	e2e.Await(t, "the children are there", func() bool { return len(childrenIn(readLedger(t, file))) == 8 })
 	children := childrenIn(readLedger(t, file))
@@ -95,7 +95,7 @@ func TestKilledAgentLeavesNoProcess(t *testing.T) {
 	a, file := withLedger(t, srv, "", "")
 	r := e2e.StartAgent(t, a)
 	r.AwaitClaiming()
-	q.Add(2, ledgerTask(`{"op":"parent","ms":600000}`))
+	q.Add(2, ledgerTask(`{"ms":600000,"children":true}`))
 	e2e.Await(t, "the children are there", func() bool { return len(childrenIn(readLedger(t, file))) == 4 })
 	if len(e2e.ProcessesOf(r.StateDir, r.PID())) < 4 {
 		t.Fatal("the processes are not seen")

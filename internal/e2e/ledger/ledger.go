@@ -35,12 +35,11 @@ func FromEnvironment() (executors.Executor, error) {
 
 // The operations.
 const (
-	opSleep  = "sleep"  // ms
-	opFail   = "fail"   // after ms
-	opCrash  = "crash"  // after ms
-	opHang   = "hang"   // deaf to its cancel and its deadline
-	opParent = "parent" // starts two children that never end, then sleeps
-	opAgent  = "agent"  // kills the agent after ms
+	opSleep = "sleep" // ms
+	opFail  = "fail"  // after ms
+	opCrash = "crash" // after ms
+	opHang  = "hang"  // deaf to its cancel and its deadline
+	opAgent = "agent" // kills the agent after ms
 )
 
 // Describe is ready once there is a ledger.
@@ -52,7 +51,7 @@ func (e *Executor) Describe(context.Context) (executors.Description, error) {
 	return executors.Description{
 		Name: Name, Version: "1", Concurrency: e.settings.Concurrency, Ready: len(reasons) == 0, Reasons: reasons,
 		Types: []executors.TypeDescription{{
-			Type: Name, Ops: []string{opSleep, opFail, opCrash, opHang, opParent, opAgent}, DefaultTimeout: time.Hour,
+			Type: Name, Ops: []string{opSleep, opFail, opCrash, opHang, opAgent}, DefaultTimeout: time.Hour,
 		}},
 	}, nil
 }
@@ -62,6 +61,8 @@ type payload struct {
 	// Until is the last attempt that misbehaves; later ones only sleep. 0: all.
 	Until    int64 `json:"until"`
 	Progress bool  `json:"progress"`
+	// Children makes it start two processes that last as long as the task.
+	Children bool `json:"children"`
 }
 
 // Execute writes down the start, does what the payload says, and writes down
@@ -96,13 +97,15 @@ func (e *Executor) Execute(ctx context.Context, task executors.Task) (executors.
 }
 
 func (e *Executor) do(ctx context.Context, task executors.Task, op string, p payload) error {
-	if op == opHang {
-		select {} // for ever
-	}
-	if op == opParent {
-		if err := e.children(task); err != nil {
+	if p.Children {
+		kill, err := e.children(task)
+		defer kill()
+		if err != nil {
 			return err
 		}
+	}
+	if op == opHang {
+		select {} // for ever
 	}
 	if err := work(ctx, task, p); err != nil {
 		return err
@@ -144,22 +147,29 @@ func work(ctx context.Context, task executors.Task, p payload) error {
 }
 
 // children starts one process in our group and one that leaves it.
-func (e *Executor) children(task executors.Task) error {
+func (e *Executor) children(task executors.Task) (kill func(), err error) {
+	var started []*exec.Cmd
+	kill = func() {
+		for _, cmd := range started {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait() // it was killed
+		}
+	}
 	if err := executors.GuardChildren(); err != nil {
-		return err
+		return kill, err
 	}
 	for _, setsid := range []bool{false, true} {
 		cmd := exec.Command("/bin/sleep", "86400")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: setsid}
 		if err := cmd.Start(); err != nil {
-			return fmt.Errorf("start a child: %w", err)
+			return kill, fmt.Errorf("start a child: %w", err)
 		}
+		started = append(started, cmd)
 		if err := e.note(task, Child, cmd.Process.Pid); err != nil {
-			return err
+			return kill, err
 		}
-		go func() { _ = cmd.Wait() }() // it is killed
 	}
-	return nil
+	return kill, nil
 }
 
 func (e *Executor) note(task executors.Task, what string, pid int) error {
