@@ -97,7 +97,7 @@ func (c *Certificate) Run(ctx context.Context) error {
 func (c *Certificate) Reload() {
 	if err := c.refresh(); err != nil {
 		c.log.Error("the HTTPS certificate cannot be renewed; the old one stays in use",
-			zap.Time("expires", c.Expires()), zap.Error(err))
+			expires(c.Expires()), zap.Error(err))
 	}
 }
 
@@ -108,7 +108,7 @@ func (c *Certificate) refresh() error {
 			return fmt.Errorf("read the configured HTTPS certificate: %w", err)
 		}
 		if left := pair.Leaf.NotAfter.Sub(c.now()); left < renewBefore {
-			c.log.Warn("the configured HTTPS certificate must be renewed", zap.String("file", c.certFile), zap.Time("expires", pair.Leaf.NotAfter))
+			c.log.Warn("the configured HTTPS certificate must be renewed", zap.String("file", c.certFile), expires(pair.Leaf.NotAfter))
 		}
 		c.current.Store(pair)
 		return nil
@@ -138,7 +138,7 @@ func (c *Certificate) authority() (*tls.Certificate, error) {
 		return pair, nil
 	case err == nil:
 		c.log.Warn("the CA certificate is renewed: give the new file to the agents before the old one ends",
-			zap.String("file", cert), zap.Time("expires", pair.Leaf.NotAfter))
+			zap.String("file", cert), expires(pair.Leaf.NotAfter))
 		return c.makeAuthority(pair.PrivateKey.(crypto.Signer), cert, key)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("read the CA of the control plane: %w (restore both files from a backup, or remove both to make a new CA)", err)
@@ -194,9 +194,12 @@ func (c *Certificate) server(ca *tls.Certificate) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.log.Info("made an HTTPS certificate", zap.Strings("names", names), zap.Time("expires", pair.Leaf.NotAfter))
+	c.log.Info("made an HTTPS certificate", zap.Strings("names", names), expires(pair.Leaf.NotAfter))
 	return pair, nil
 }
+
+// expires is a field of the log with the date: times are shown without it there.
+func expires(t time.Time) zap.Field { return zap.String("expires", t.UTC().Format(time.DateOnly)) }
 
 // usable reports whether the certificate is ours, covers this machine and has
 // more than renewBefore left.

@@ -87,7 +87,7 @@ func New(cfg *Config, log *zap.Logger, level zap.AtomicLevel) (_ *Control, err e
 	}
 	c.api = api.New(api.Deps{
 		Queue: c.queue, Monitor: c.monitor, Redis: c.redis, Artifacts: c.artifacts, Auth: authenticator,
-		Metrics: reg, Ready: c.monitor.Ready, Log: log, Version: buildinfo.Version,
+		Metrics: reg, Ready: c.Ready, Log: log, Version: buildinfo.Version,
 	})
 	return c, nil
 }
@@ -127,7 +127,15 @@ func (c *Control) URL() string {
 func (c *Control) CAPath() string { return c.cert.CAPath() }
 
 // Ready reports whether the control plane can do its work, else why not.
-func (c *Control) Ready() (ok bool, reason string) { return c.monitor.Ready() }
+func (c *Control) Ready() (ok bool, reason string) {
+	if ok, reason = c.monitor.Ready(); !ok {
+		return false, reason
+	}
+	if wait, err := c.redis.Refuses(database); err == nil && wait > 0 {
+		return false, fmt.Sprintf("Redis serves again, requests are refused for %s more (redis.breaker.open_for)", wait.Round(time.Second))
+	}
+	return true, ""
+}
 
 // Run serves until ctx is done, then lets requests and the step in progress
 // finish, gives the lead up and returns nil. It returns an error only when the

@@ -134,7 +134,7 @@ func TestItStartsBeforeRedisAndServes(t *testing.T) {
 	}
 	eventually(t, "/readyz says why not", func() bool {
 		code, body := p.call("GET", "/readyz", "")
-		return code == http.StatusServiceUnavailable && strings.Contains(body, "refused")
+		return code == http.StatusServiceUnavailable && strings.Contains(body, "it cannot be reached")
 	})
 	srv.Restart()
 	eventually(t, "/readyz is fine", func() bool {
@@ -238,7 +238,7 @@ func TestWrongPasswordIsOneLineAndTheReason(t *testing.T) {
 	p := startPlane(t, cfg)
 	eventually(t, "/readyz names it", func() bool {
 		_, body := p.call("GET", "/readyz", "")
-		return strings.Contains(body, "auth")
+		return strings.Contains(body, "password")
 	})
 	for _, e := range p.logs.All() {
 		if strings.Contains(e.Message, "wrong") || strings.Contains(e.Message, "duty") {

@@ -23,7 +23,7 @@ func (c *Control) wireQueue(reg prometheus.Registerer) error {
 	}
 	c.queue = newLive(serving, c.cfg.Failover.ResultTTL)
 	c.monitor, err = monitor.New(monitor.Options{
-		Backend: acting, Settings: c.cfg.Failover, IsWait: serverAway, Reason: redisconn.Reason, Log: c.log, Metrics: reg,
+		Backend: acting, Settings: c.cfg.Failover, IsWait: serverAway, Reason: redisconn.Explain, Log: c.log, Metrics: reg,
 	})
 	return err
 }

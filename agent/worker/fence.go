@@ -95,7 +95,7 @@ func (w *Worker) killAll(keys []runKey) {
 // anew as soon as the server answers. Call with mu held.
 func (w *Worker) raiseFence() {
 	w.registered, w.fenced = false, true
-	w.waitReason = "the queue has not confirmed a heartbeat for " + time.Since(w.confirmed).Round(time.Second).String()
+	w.waitReason = "Redis has not confirmed a heartbeat for " + time.Since(w.confirmed).Round(time.Second).String()
 	w.killAt = w.confirmed.Add(w.o.HeartbeatTTL - w.o.HeartbeatInterval/4)
 	for _, r := range w.runs {
 		if !r.dropped {

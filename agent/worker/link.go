@@ -28,7 +28,7 @@ type link struct {
 }
 
 func newLink(log *zap.Logger) *link {
-	return &link{outage: logging.NewOutage(log, "reach the queue"), failing: map[string]string{}}
+	return &link{outage: logging.NewOutage(log, "reach Redis"), failing: map[string]string{}}
 }
 
 // failed notes that source could not make a call.

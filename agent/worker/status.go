@@ -162,7 +162,7 @@ func (w *Worker) obstacle(now time.Time) string {
 		return "all watched queues are paused (resume with: autobot-control queues resume NAME)"
 	}
 	if since, text := w.link.away(); !since.IsZero() && w.link.blocked(sourceClaims) {
-		return fmt.Sprintf("the queue cannot be reached since %s: %s", since.Format(time.TimeOnly), text)
+		return fmt.Sprintf("Redis cannot be reached since %s: %s", since.Format(time.TimeOnly), text)
 	}
 	return ""
 }
@@ -180,7 +180,7 @@ func (w *Worker) closedReason(now time.Time) string {
 	case !w.registered:
 		return w.waitReason
 	case !w.fresh(now):
-		return "no heartbeat has been confirmed for " + now.Sub(w.confirmed).Round(time.Second).String()
+		return "Redis has confirmed no heartbeat for " + now.Sub(w.confirmed).Round(time.Second).String()
 	case w.recovering && w.executing(true) > 0:
 		return fmt.Sprintf("%d tasks of the former lease are still being stopped", w.executing(true))
 	case w.recovering:

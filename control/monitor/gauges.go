@@ -182,7 +182,7 @@ func (m *Monitor) listQueues(ctx context.Context) ([]queue.QueueInfo, error) {
 	defer cancel()
 	queues, err := m.backend().Queues(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list the queues: %w", err)
+		return nil, err
 	}
 	return queues, nil
 }

@@ -3,7 +3,6 @@ package monitor
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/autobot-fleet/autobot/queue"
@@ -32,7 +31,7 @@ func (m *Monitor) promoteStep(ctx context.Context) (time.Duration, error) {
 		moved, next, err := m.backend().Promote(callCtx, promoteChunk)
 		cancel()
 		if err != nil {
-			return 0, fmt.Errorf("promote delayed tasks: %w", err)
+			return 0, err
 		}
 		if moved >= promoteChunk {
 			continue // more may be due

@@ -23,7 +23,7 @@ type breaker struct {
 // newBreaker returns a closed breaker. changed is told each change of state.
 func newBreaker(database string, cfg BreakerConfig, changed func(from, to gobreaker.State)) *breaker {
 	// Up to a tenth longer, drawn once per process and database.
-	openFor := cfg.OpenFor + time.Duration(rand.Int64N(int64(cfg.OpenFor)/10+1)) //nolint:gosec // no secret
+	openFor := cfg.OpenFor + time.Duration(rand.Int64N(int64(cfg.OpenFor)/10+1))
 	b := &breaker{database: database, openFor: openFor}
 	b.cb = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:        database,
@@ -70,6 +70,15 @@ func (b *breaker) remaining() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return time.Until(b.openedAt.Add(b.openFor))
+}
+
+// refuses returns how long guarded operations are still refused, 0 if they are
+// not.
+func (b *breaker) refuses() time.Duration {
+	if b.cb.State() != gobreaker.StateOpen {
+		return 0
+	}
+	return max(b.remaining(), time.Second)
 }
 
 // failures returns how many failures there were in a row.

@@ -59,6 +59,33 @@ const (
 	ReasonOther       = "other"
 )
 
+// Explain returns why err happened as the second half of a sentence for people:
+// "Redis cannot serve now: " + Explain(err).
+func Explain(err error) string {
+	if errors.Is(err, ErrCircuitOpen) {
+		return "requests are held back after repeated failures"
+	}
+	switch Reason(err) {
+	case ReasonTimeout:
+		return "it does not answer in time"
+	case ReasonRefused:
+		return "it cannot be reached"
+	case ReasonReset:
+		return "the connection was cut"
+	case ReasonAuth:
+		return "it refuses our user, password or certificate"
+	case ReasonLoading:
+		return "it is still loading its data"
+	case ReasonReadonly:
+		return "it takes no writes (a replica, or it cannot save)"
+	case ReasonOOM:
+		return "its memory is full (maxmemory)"
+	case ReasonMasterdown, ReasonClusterdown:
+		return "a failover is going on"
+	}
+	return err.Error()
+}
+
 // class is what an error means to us.
 type class struct {
 	reason string

@@ -104,7 +104,20 @@ func (m *Manager) Guarded(name string) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, err
 	}
+	db.callers.Store(true)
 	return db.guard, nil
+}
+
+// Refuses returns how long the breaker of a database still refuses the calls of
+// guarded clients, 0 while they are served. It asks nobody.
+func (m *Manager) Refuses(name string) (time.Duration, error) {
+	m.mu.Lock()
+	db, err := m.database(name)
+	m.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	return db.breaker.refuses(), nil
 }
 
 // DedicatedOptions shape a client outside the pools.
@@ -290,10 +303,13 @@ func (m *Manager) breakerChanged(db *database, from, to gobreaker.State) {
 	m.metrics.state.WithLabelValues(db.name).Set(stateValue(to))
 	fields := []zap.Field{zap.String("database", db.name)}
 	switch {
+	case !db.callers.Load(): // nobody is refused: the loops tell of the outage themselves
+		m.log.Debug("circuit breaker of redis", append(fields, zap.String("state", stateName(to)))...)
 	case to == gobreaker.StateOpen && from == gobreaker.StateClosed:
-		m.log.Warn("redis fails repeatedly; callers of the API are refused for a while", append(fields, zap.Duration("retry_after", db.breaker.openFor))...)
+		m.log.Warn("redis fails repeatedly: requests are refused for a while",
+			append(fields, zap.Duration("retry_after", db.breaker.openFor.Round(time.Second)))...)
 	case to == gobreaker.StateClosed:
-		m.log.Info("redis answers again; callers of the API are served", fields...)
+		m.log.Info("redis answers again: requests are served", fields...)
 	default:
 		m.log.Debug("circuit breaker of redis", append(fields, zap.String("state", stateName(to)))...)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -40,6 +41,7 @@ type database struct {
 	breaker *breaker
 	metrics *metrics
 	stats   stats
+	callers atomic.Bool // there is somebody whom the breaker may refuse
 
 	mu     sync.Mutex
 	pool   redis.UniversalClient // nil until it is used

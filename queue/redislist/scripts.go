@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -46,7 +47,33 @@ func source(name string) string {
 // run calls a script by its hash, or with its text where the server does not
 // know it (any more), with the key prefix as first argument.
 func (b *Backend) run(ctx context.Context, s *redis.Script, keys []string, args ...any) *redis.Cmd {
-	return s.Run(ctx, b.rdb, keys, append([]any{string(b.key)}, args...)...)
+	cmd := s.Run(ctx, b.rdb, keys, append([]any{string(b.key)}, args...)...)
+	if err := cmd.Err(); err != nil {
+		cmd.SetErr(tidy(err))
+	}
+	return cmd
+}
+
+// scriptPlace is what Redis adds to an error that a command in a script met.
+var scriptPlace = regexp.MustCompile(`,? ?script: [0-9a-f]{40}, on @?user_script:\d+\.?`)
+
+// serverError is an error of a command in a script, without the place in the
+// script: it says nothing to whoever reads the log.
+type serverError struct {
+	error
+	text string
+}
+
+func (e *serverError) Error() string { return e.text }
+func (e *serverError) Unwrap() error { return e.error }
+
+// tidy shortens what the server says about a fault of its own. Faults of the
+// script itself keep their place.
+func tidy(err error) error {
+	if strings.HasPrefix(err.Error(), "ERR ") || !scriptPlace.MatchString(err.Error()) {
+		return err
+	}
+	return &serverError{error: err, text: scriptPlace.ReplaceAllString(err.Error(), "")}
 }
 
 // rows reads an array reply whose elements are arrays of strings.
