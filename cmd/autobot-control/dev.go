@@ -48,7 +48,9 @@ func runDev(ctx context.Context, env *environment, o dev.Options) error {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	signal.Ignore(syscall.SIGPIPE) // a closed screen must not end it out of order
+	// A closed screen must not end it out of order. Ignoring the signal would be
+	// inherited by the children.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	hurry, ended := make(chan os.Signal, 4), make(chan struct{})

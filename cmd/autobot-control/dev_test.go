@@ -182,7 +182,7 @@ func TestDevRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(alone, "autobot-control"), program, 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(alone, "autobot-control"), program, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {

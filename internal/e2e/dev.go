@@ -37,7 +37,7 @@ type Dev struct {
 func StartDev(t testing.TB, bin string, env []string, args ...string) *Dev {
 	t.Helper()
 	home := ShortDir(t)
-	d := &Dev{t: t, bin: bin, Dir: filepath.Join(home, "d")}
+	d := &Dev{t: t, bin: bin, Dir: filepath.Join(home, "a dev")} // with a blank: nothing may mind
 	d.env = append([]string{"XDG_STATE_HOME=" + home, "XDG_RUNTIME_DIR=" + filepath.Join(home, "run")}, env...)
 	d.Start(args...)
 	t.Cleanup(func() {

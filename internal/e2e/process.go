@@ -38,6 +38,12 @@ type Process struct {
 	code int
 }
 
+// Start runs a program until the test ends.
+func Start(t testing.TB, env []string, program string, args ...string) *Process {
+	t.Helper()
+	return start(t, env, program, args...)
+}
+
 // start runs a program until the test ends.
 func start(t testing.TB, env []string, program string, args ...string) *Process {
 	t.Helper()

@@ -21,6 +21,7 @@ import (
 
 const (
 	agentPatience = 90 * time.Second // until it claims
+	unusual       = 10 * time.Second // the user is told why it takes so long
 	drainTimeout  = 10 * time.Second // for running tasks when the fleet is stopped
 )
 
@@ -177,8 +178,10 @@ func (a *agent) status(ctx context.Context) (agentStatus, error) {
 	return s, json.NewDecoder(resp.Body).Decode(&s)
 }
 
-// await waits until the agent claims tasks and knows all its executors.
-func (a *agent) await(ctx context.Context) (agentStatus, error) {
+// await waits until the agent claims tasks and knows all its executors. It
+// calls tell with the reason when that takes unusually long, or changes.
+func (a *agent) await(ctx context.Context, tell func(reason string)) (agentStatus, error) {
+	begin, told := time.Now(), ""
 	ctx, cancel := context.WithTimeout(ctx, agentPatience)
 	defer cancel()
 	poll := time.NewTicker(50 * time.Millisecond)
@@ -194,6 +197,10 @@ func (a *agent) await(ctx context.Context) (agentStatus, error) {
 			if last.Reason == "" {
 				last.Reason = "its executors are starting"
 			}
+		}
+		if time.Since(begin) > unusual && last.Reason != told {
+			told = last.Reason
+			tell(told)
 		}
 		select {
 		case <-a.done:

@@ -60,15 +60,6 @@ func (c *child) kill() {
 	_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) // gone already is fine
 }
 
-func (c *child) ended() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // stop asks the child to end, each time hurry is received once more, and kills
 // it after patience. It returns when the child is gone.
 func (c *child) stop(patience time.Duration, hurry <-chan os.Signal) {

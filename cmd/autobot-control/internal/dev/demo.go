@@ -86,10 +86,7 @@ func (f *fleet) demoTask(ctx context.Context, c *client.Client, executor string,
 func runDemo(ctx context.Context, c *client.Client, t demoTask, show *term.Follower) (json.RawMessage, error) {
 	limited, cancel := context.WithTimeout(ctx, demoPatience)
 	defer cancel()
-	none := 0
-	receipt, err := c.Submit(limited, queue.Submission{
-		Type: t.typ, Payload: json.RawMessage(t.payload), MaxRetries: &none, Labels: map[string]string{"demo": "true"},
-	})
+	receipt, err := c.Submit(limited, submission(t))
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +95,12 @@ func runDemo(ctx context.Context, c *client.Client, t demoTask, show *term.Follo
 		err = fmt.Errorf("it has not ended after %s (task %s)", demoPatience, receipt.ID)
 	}
 	return document, err
+}
+
+// submission is the task without retries: a demo shows what happens.
+func submission(t demoTask) queue.Submission {
+	none := 0
+	return queue.Submission{Type: t.typ, Payload: json.RawMessage(t.payload), MaxRetries: &none, Labels: map[string]string{"demo": "true"}}
 }
 
 // table sums the demo up.

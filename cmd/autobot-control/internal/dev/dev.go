@@ -43,7 +43,6 @@ type fleet struct {
 	control  *plane
 	agent    *agent
 	withdraw func() // removes the runtime file
-	stopping bool
 }
 
 // Run starts a fleet, shows where it is, and runs it until ctx is done or, with
@@ -110,7 +109,7 @@ func (f *fleet) start(ctx context.Context, p programs, fail context.CancelCauseF
 		return agentStatus{}, err
 	}
 	go watch(ctx, f.agent.child, fail)
-	return f.agent.await(ctx)
+	return f.agent.await(ctx, func(reason string) { f.say("  waiting for the agent: %s", reason) })
 }
 
 // watch ends the fleet when a child dies that should live.
@@ -128,11 +127,11 @@ func (f *fleet) use(ctx context.Context, status agentStatus) error {
 		URL: f.control.URL(), CAFile: f.control.CAPath(), KeyFile: f.control.keyFile,
 		JWTSecretFile: f.control.jwtFile, Dir: f.folder.dir,
 	})
-	if err != nil {
-		return err
-	}
 	f.withdraw = remove
 	f.introduce(status)
+	if err != nil {
+		f.say("  note        other commands cannot find this fleet by themselves: %v", err)
+	}
 	if f.o.Demo {
 		good, err := f.demo(ctx, status)
 		switch {
@@ -175,10 +174,10 @@ func (f *fleet) introduce(s agentStatus) {
 
 // explain says how to use the fleet and how to stop it.
 func (f *fleet) explain(published bool) {
-	program := callName()
+	program := shellWord(callName())
 	flags := ""
 	if !published {
-		flags = fmt.Sprintf(" --control-url %s --ca-file %s --key-file %s", f.control.URL(), f.control.CAPath(), f.control.keyFile)
+		flags = fmt.Sprintf(" --control-url %s --ca-file %s --key-file %s", f.control.URL(), shellWord(f.control.CAPath()), shellWord(f.control.keyFile))
 	}
 	f.say("")
 	f.say("Try it from another terminal:")

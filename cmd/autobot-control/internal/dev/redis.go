@@ -50,7 +50,7 @@ func startRedis(ctx context.Context, f *folder) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{config: redisconn.Config{URL: "unix://" + escapePath(socket)}, child: c, how: "redis-cli -s " + socket}
+	s := &server{config: redisconn.Config{URL: "unix://" + escapePath(socket)}, child: c, how: "redis-cli -s " + shellWord(socket)}
 	version, err := s.await(ctx)
 	if err != nil {
 		s.stop(nil)
@@ -92,6 +92,16 @@ func escapePath(path string) string {
 		}
 	}
 	return out.String()
+}
+
+// shellWord is text that a shell takes as one word.
+func shellWord(text string) string {
+	if !strings.ContainsFunc(text, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("/._-+:=@", c)
+	}) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // await waits until the server answers and returns its version.

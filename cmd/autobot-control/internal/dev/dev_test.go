@@ -1,0 +1,98 @@
+package dev
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestTheAgentGetsNothingOfTheRealFleet(t *testing.T) {
+	t.Parallel()
+	got := agentEnvironment([]string{
+		"PATH=/bin", "HOME=/root", "AUTOBOT_REDIS_URL=redis://real", "AUTOBOT_CONTROL_URL=https://real", "REDIS_PASSWORD=x", "NOTIFY_SOCKET=/x",
+		"AUTOBOT_ENGINES_DIR=/engines", "AUTOBOT_EXECUTORS_EXEC_DIR=/scripts", "AUTOBOT_EXECUTORS_DIRS=/x", "AUTOBOT_STATE_DIR=/x",
+	})
+	want := []string{"PATH=/bin", "HOME=/root", "AUTOBOT_ENGINES_DIR=/engines", "AUTOBOT_EXECUTORS_EXEC_DIR=/scripts"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestRuntimeFile(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", filepath.Join(dir, "run"))
+	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
+	if r := Find(); r != nil {
+		t.Fatalf("found %+v where there is none", r)
+	}
+	remove, published, err := publish(Runtime{URL: "https://127.0.0.1:1"})
+	if err != nil || !published {
+		t.Fatalf("publish: %v, %v", published, err)
+	}
+	path := filepath.Join(dir, "run", "autobot", "dev.json")
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode of the file: %v, %v", info, err)
+	}
+	if r := Find(); r == nil || r.PID != os.Getpid() {
+		t.Errorf("found %+v", r)
+	}
+	// A second fleet leaves the first one's file alone.
+	removeSecond, published, err := publish(Runtime{URL: "https://127.0.0.1:2"})
+	if err != nil || published {
+		t.Errorf("a second fleet: %v, %v", published, err)
+	}
+	removeSecond()
+	if r := Find(); r == nil || r.URL != "https://127.0.0.1:1" {
+		t.Errorf("found %+v", r)
+	}
+	// Another process that got the same number is not the fleet.
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := startTime(os.Getpid())
+	if start == "" {
+		t.Fatal("the start time of this process is unknown")
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(text), start, "1", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := Find(); r != nil {
+		t.Errorf("a stale file is taken for a fleet: %+v", r)
+	}
+	remove()
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the file is still there: %v", err)
+	}
+}
+
+func TestQuoting(t *testing.T) {
+	t.Parallel()
+	if got := redisConf(`/a "b"\c`, "/s"); !strings.Contains(got, `dir "/a \"b\"\\c"`) {
+		t.Errorf("redis.conf:\n%s", got)
+	}
+	for text, want := range map[string]string{"/a/b.sock": "/a/b.sock", "/a b": "'/a b'", "it's": `'it'\''s'`} {
+		if got := shellWord(text); got != want {
+			t.Errorf("shellWord(%q) = %s, want %s", text, got, want)
+		}
+	}
+	if got := escapePath("/a b/é%"); got != "/a%20b/%C3%A9%25" {
+		t.Errorf("escapePath: %s", got)
+	}
+}
+
+func TestEveryDemoTaskIsValid(t *testing.T) {
+	t.Parallel()
+	for name, task := range demoTasks {
+		s := submission(task)
+		if err := s.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if task.about == "" || task.tell(map[string]any{}) == "" {
+			t.Errorf("%s says nothing about itself", name)
+		}
+	}
+}
