@@ -2,9 +2,7 @@ package e2e_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -46,12 +44,7 @@ func TestMemoryOfRedisFull(t *testing.T) {
 	f := startFleet(t, srv, 10)
 	f.awaitReady()
 	from := f.mark()
-	ids := f.insist([]queue.Submission{}, 0)
-	for i := range 20 {
-		s := ledgerTask(`{"op":"sleep","ms":2000}`)
-		s.ID = fmt.Sprintf("t-%d", i)
-		ids = append(ids, f.insist([]queue.Submission{s}, 0)...)
-	}
+	ids := f.q.Add(20, ledgerTask(`{"op":"sleep","ms":2000}`))
 	awaitStarts(t, f.file, len(ids))
 	do(t, srv, "CONFIG", "SET", "maxmemory", "1")
 	full := time.NewTimer(10 * time.Second)
@@ -91,28 +84,16 @@ func TestMasterBecomesReadOnlyForAWhile(t *testing.T) {
 	other := redistest.Start(t, redistest.WithReplicaOf(srv))
 	f := startFleet(t, srv, 4)
 	f.awaitReady()
-	e2e.Await(t, "the replica follows", func() bool {
-		info := other.Client(t).Info(context.Background(), "replication").Val()
-		return strings.Contains(info, "master_link_status:up")
-	})
+	e2e.Await(t, "the replica follows", func() bool { return strings.Contains(replication(t, other), "master_link_status:up") })
 	from := f.mark()
 	ids := f.insist(work("t", 200), 0)
 	e2e.Await(t, "some tasks have run", func() bool { return len(entriesOf(t, f.file)) > 20 })
 
-	swap := func(master, replica *redistest.Server) {
-		t.Helper()
-		host, port, _ := strings.Cut(master.Addr(), ":")
-		n, err := strconv.Atoi(port)
-		if err != nil {
-			t.Fatal(err)
-		}
-		do(t, master, "REPLICAOF", "NO", "ONE")
-		do(t, replica, "REPLICAOF", host, n)
-		e2e.Await(t, "the replica follows", func() bool {
-			return strings.Contains(replica.Client(t).Info(context.Background(), "replication").Val(), "master_link_status:up")
-		})
-	}
-	swap(other, srv)
+	// Every write that was acknowledged is taken along.
+	do(t, srv, "CLIENT", "PAUSE", 60000, "WRITE")
+	e2e.Await(t, "the replica has everything", func() bool { return offset(t, srv) == offset(t, other) })
+	makeMaster(t, other, srv)
+	do(t, srv, "CLIENT", "UNPAUSE")
 	for _, a := range f.agents {
 		a.AwaitStatus("the agent says why it does not claim", func(s agent.Status) bool { return !s.Claiming && s.Redis.Error != "" })
 	}
@@ -120,7 +101,7 @@ func TestMasterBecomesReadOnlyForAWhile(t *testing.T) {
 		code, _ := f.control.Call(http.MethodGet, "/readyz", "")
 		return code == http.StatusServiceUnavailable
 	})
-	swap(srv, other)
+	makeMaster(t, srv, other)
 	took := f.probe("probe")
 	t.Logf("a task started %v after the server took writes again", took)
 	if took > soon {
@@ -135,6 +116,32 @@ func TestMasterBecomesReadOnlyForAWhile(t *testing.T) {
 			t.Errorf("task %s: %d retries, last error %q", id, task.RetryCount, task.LastError)
 		}
 	}
+}
+
+// makeMaster promotes a server and makes the other one follow it.
+func makeMaster(t *testing.T, master, replica *redistest.Server) {
+	t.Helper()
+	host, port, _ := strings.Cut(master.Addr(), ":")
+	do(t, master, "REPLICAOF", "NO", "ONE")
+	do(t, replica, "REPLICAOF", host, port)
+	e2e.Await(t, "the replica follows", func() bool { return strings.Contains(replication(t, replica), "master_link_status:up") })
+}
+
+func replication(t *testing.T, srv *redistest.Server) string {
+	t.Helper()
+	return srv.Client(t).Info(context.Background(), "replication").Val()
+}
+
+// offset is how far a master has written or a replica has read.
+func offset(t *testing.T, srv *redistest.Server) string {
+	t.Helper()
+	for line := range strings.Lines(replication(t, srv)) {
+		if n, ok := strings.CutPrefix(line, "master_repl_offset:"); ok {
+			return n
+		}
+	}
+	t.Fatal("no offset of replication")
+	return ""
 }
 
 func TestProgramsStartedBeforeRedis(t *testing.T) {
