@@ -32,6 +32,7 @@ func NewFollower(w io.Writer, label string) *Follower {
 	if !ok {
 		return f
 	}
+	f.label = strings.TrimSpace(f.label)
 	f.bar = progressbar.NewOptions(100,
 		progressbar.OptionSetWriter(w),
 		progressbar.OptionSetDescription(f.label),
