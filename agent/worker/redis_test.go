@@ -147,7 +147,7 @@ func (f *testFleet) settle(ids []string) {
 				break
 			}
 			if err == nil && task.Status.Terminal() || time.Now().After(deadline) {
-				f.t.Fatalf("task %s: %+v, %v", id, task, err)
+				f.t.Fatalf("task %s: %+v, %v\nserver: %s", id, task, err, f.s.Log())
 			}
 			time.Sleep(5 * time.Millisecond)
 		}
