@@ -20,20 +20,20 @@ func (d *Doctor) control(ctx context.Context) {
 	const name = "control"
 	c := d.Config.Control
 	if c.URL == "" {
-		d.note(name, "control.url is not set: artifacts stay on this machine")
+		d.found.Note(name, "control.url is not set: artifacts stay on this machine")
 		return
 	}
 	key, warning, err := configfile.ReadSecretFile(c.KeyFile)
 	if err != nil {
-		d.fault(name, "control.key_file: "+err.Error(), "copy internal.key of the control plane's state folder to "+c.KeyFile+" (mode 0600)")
+		d.found.Fault(name, "control.key_file: "+err.Error(), "copy internal.key of the control plane's state folder to "+c.KeyFile+" (mode 0600)")
 		return
 	}
 	if warning != "" {
-		d.warn(name, "control.key_file: "+warning, "chmod 0600 "+c.KeyFile)
+		d.found.Warn(name, "control.key_file: "+warning, "chmod 0600 "+c.KeyFile)
 	}
 	client, err := controlClient(c)
 	if err != nil {
-		d.fault(name, err.Error(), "copy ca.pem of the control plane's state folder to the file named by control.ca_file")
+		d.found.Fault(name, err.Error(), "copy ca.pem of the control plane's state folder to the file named by control.ca_file")
 		return
 	}
 	defer client.CloseIdleConnections()
@@ -41,13 +41,13 @@ func (d *Doctor) control(ctx context.Context) {
 	status, err := ask(ctx, client, strings.TrimSuffix(c.URL, "/")+"/api/queues", key)
 	switch {
 	case err != nil:
-		d.fault(name, err.Error(), controlRepair(err))
+		d.found.Fault(name, err.Error(), controlRepair(err))
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		d.fault(name, fmt.Sprintf("%s refuses the key of control.key_file (%d)", c.URL, status), "copy the internal key of the control plane to "+c.KeyFile)
+		d.found.Fault(name, fmt.Sprintf("%s refuses the key of control.key_file (%d)", c.URL, status), "copy the internal key of the control plane to "+c.KeyFile)
 	case status >= 500:
-		d.warn(name, fmt.Sprintf("%s answers %d", c.URL, status), "look at autobot-control doctor on the main host")
+		d.found.Warn(name, fmt.Sprintf("%s answers %d", c.URL, status), "look at autobot-control doctor on the main host")
 	default:
-		d.ok(name, "%s answers in %s and takes the key", c.URL, time.Since(began).Round(time.Millisecond))
+		d.found.OK(name, "%s answers in %s and takes the key", c.URL, time.Since(began).Round(time.Millisecond))
 	}
 }
 

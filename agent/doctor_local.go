@@ -25,23 +25,23 @@ func (d *Doctor) stateDir() {
 	case errors.Is(err, fs.ErrNotExist):
 		parent := existingParent(dir)
 		if syscall.Access(parent, 2) != nil { // 2: may write
-			d.fault(name, fmt.Sprintf("%s is not there, and this user may not make it in %s", dir, parent),
+			d.found.Fault(name, fmt.Sprintf("%s is not there, and this user may not make it in %s", dir, parent),
 				"install -d -m 0700 -o USER "+dir+" as root, or set state_dir")
 			return
 		}
-		d.ok(name, "%s will be made at the first start", dir)
+		d.found.OK(name, "%s will be made at the first start", dir)
 	case errors.Is(err, fs.ErrPermission):
-		d.fault(name, dir+" cannot be read by this user", "run doctor as the user of the agent or as root")
+		d.found.Fault(name, dir+" cannot be read by this user", "run doctor as the user of the agent or as root")
 	case err != nil:
-		d.fault(name, err.Error(), "set state_dir to a folder that can be used")
+		d.found.Fault(name, err.Error(), "set state_dir to a folder that can be used")
 	case !info.IsDir():
-		d.fault(name, dir+" is not a folder", "set state_dir to a folder")
+		d.found.Fault(name, dir+" is not a folder", "set state_dir to a folder")
 	case info.Mode().Perm()&0o077 != 0:
-		d.warn(name, fmt.Sprintf("%s can be read by other users (mode %04o)", dir, info.Mode().Perm()), "chmod 0700 "+dir)
+		d.found.Warn(name, fmt.Sprintf("%s can be read by other users (mode %04o)", dir, info.Mode().Perm()), "chmod 0700 "+dir)
 	case syscall.Access(dir, 2) != nil:
-		d.fault(name, dir+" cannot be written by this user", "chown -R USER "+dir+" for the user of the agent, or run doctor as that user")
+		d.found.Fault(name, dir+" cannot be written by this user", "chown -R USER "+dir+" for the user of the agent, or run doctor as that user")
 	default:
-		d.ok(name, "%s", dir)
+		d.found.OK(name, "%s", dir)
 	}
 }
 
@@ -51,18 +51,18 @@ func (d *Doctor) disk() {
 	limits := sysload.Limits{CPUPercent: 100, MemoryPercent: 100, DiskFreeMB: d.Config.Limits.DiskFreeMB}
 	s := sysload.New(sysload.Config{Dir: dir, Limits: limits}, zap.NewNop())
 	if reason, closed := s.Closed(); closed {
-		d.fault("disk", reason, "free some space on the file system of "+dir+", move state_dir, or lower limits.disk_free_mb")
+		d.found.Fault("disk", reason, "free some space on the file system of "+dir+", move state_dir, or lower limits.disk_free_mb")
 		return
 	}
 	r := s.Reading()
-	d.ok("disk", "%.0f MB free at %s (%.0f %% used)", r.DiskFreeMB, dir, r.DiskPercent)
+	d.found.OK("disk", "%.0f MB free at %s (%.0f %% used)", r.DiskFreeMB, dir, r.DiskPercent)
 	limits.MemoryPercent, limits.DiskFreeMB = d.Config.Limits.MemoryPercent, 0
 	s.SetLimits(limits)
 	if reason, closed := s.Closed(); closed {
-		d.warn("memory", reason, "give the machine more memory, or raise limits.memory_percent")
+		d.found.Warn("memory", reason, "give the machine more memory, or raise limits.memory_percent")
 		return
 	}
-	d.ok("memory", "%.0f of %.0f MB available", r.MemoryAvailableMB, r.MemoryTotalMB)
+	d.found.OK("memory", "%.0f of %.0f MB available", r.MemoryAvailableMB, r.MemoryTotalMB)
 }
 
 // existingParent is the nearest folder at or above path that exists.
@@ -84,19 +84,19 @@ func (d *Doctor) localAPI(running *Status) {
 	listen := d.Config.HTTP.Listen
 	switch {
 	case listen == listenOff:
-		d.ok(name, "off (http.listen), the socket in the state folder is used")
+		d.found.OK(name, "off (http.listen), the socket in the state folder is used")
 		return
 	case running != nil:
-		d.ok(name, "%s", orElse(running.API, "socket only"))
+		d.found.OK(name, "%s", orElse(running.API, "socket only"))
 		return
 	}
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
-		d.fault(name, fmt.Sprintf("%s cannot be used: %v", listen, err), "stop the other program, set http.listen to another port, or to off")
+		d.found.Fault(name, fmt.Sprintf("%s cannot be used: %v", listen, err), "stop the other program, set http.listen to another port, or to off")
 		return
 	}
 	_ = l.Close()
-	d.ok(name, "%s is free", listen)
+	d.found.OK(name, "%s is free", listen)
 }
 
 // executors checks each one: in the running agent, else by trying them.
@@ -107,12 +107,12 @@ func (d *Doctor) executors(ctx context.Context, running *Status) {
 	} else {
 		var err error
 		if list, err = VerifyExecutors(ctx, d.Config); err != nil {
-			d.fault("executors", err.Error(), "see executors.dirs and executors.trust")
+			d.found.Fault("executors", err.Error(), "see executors.dirs and executors.trust")
 			return
 		}
 	}
 	if len(list) == 0 {
-		d.fault("executors", "none found in "+strings.Join(d.Config.Executors.Dirs, ", "),
+		d.found.Fault("executors", "none found in "+strings.Join(d.Config.Executors.Dirs, ", "),
 			"put autobot-executor-NAME and autobot-executor-NAME.json into one of these folders, or set executors.dirs")
 	}
 	for _, e := range list {
@@ -124,13 +124,13 @@ func (d *Doctor) executors(ctx context.Context, running *Status) {
 			for i, t := range e.Types {
 				types[i] = t.Type
 			}
-			d.ok(name, "%s serves %s", e.Version, strings.Join(types, ", "))
+			d.found.OK(name, "%s serves %s", e.Version, strings.Join(types, ", "))
 		case "disabled":
-			d.note(name, "disabled: %s", reasons)
+			d.found.Note(name, "disabled: %s", reasons)
 		case "starting", "draining":
-			d.note(name, "%s", e.State)
+			d.found.Note(name, "%s", e.State)
 		default:
-			d.fault(name, e.State+": "+reasons, repairFor(e))
+			d.found.Fault(name, e.State+": "+reasons, repairFor(e))
 		}
 	}
 }
@@ -153,17 +153,17 @@ func (d *Doctor) engines() {
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		d.note("engines", "no engines folder (%s): only executors that need none will work", dir)
+		d.found.Note("engines", "no engines folder (%s): only executors that need none will work", dir)
 	case err != nil:
-		d.fault("engines", err.Error(), "let the user of the agent read "+dir+", or set engines.dir")
+		d.found.Fault("engines", err.Error(), "let the user of the agent read "+dir+", or set engines.dir")
 	case len(entries) == 0:
-		d.note("engines", "%s is empty", dir)
+		d.found.Note("engines", "%s is empty", dir)
 	default:
 		names := make([]string, 0, len(entries))
 		for _, e := range entries {
 			names = append(names, e.Name())
 		}
-		d.ok("engines", "%s: %s", dir, strings.Join(names, ", "))
+		d.found.OK("engines", "%s: %s", dir, strings.Join(names, ", "))
 	}
 }
 

@@ -27,12 +27,12 @@ func (d *Doctor) redis(ctx context.Context, running *Status) {
 	const name = "redis"
 	cfg := d.Config
 	if cfg.Redis.URL == "" && len(cfg.Redis.Addrs) == 0 {
-		d.fault(name, "redis.url is not set", "set redis.url in "+ConfigFile+" or AUTOBOT_REDIS_URL, for example redis://main.lan:6379")
+		d.found.Fault(name, "redis.url is not set", "set redis.url in "+ConfigFile+" or AUTOBOT_REDIS_URL, for example redis://main.lan:6379")
 		return
 	}
 	manager, err := redisconn.New(cfg.Redis, zap.NewNop(), nil)
 	if err != nil {
-		d.fault(name, oneLine(err), "correct the section redis of the configuration")
+		d.found.Fault(name, oneLine(err), "correct the section redis of the configuration")
 		return
 	}
 	defer func() { _ = manager.Close() }()
@@ -40,26 +40,26 @@ func (d *Doctor) redis(ctx context.Context, running *Status) {
 	defer cancel()
 	facts, err := manager.Facts(ctx)
 	if err != nil {
-		d.fault(name, oneLine(err), redisRepair(err, manager.Address()))
+		d.found.Fault(name, oneLine(err), redisRepair(err, manager.Address()))
 		return
 	}
 	pool, err := manager.Client(database)
 	if err != nil {
-		d.fault(name, oneLine(err), "correct the section redis of the configuration")
+		d.found.Fault(name, oneLine(err), "correct the section redis of the configuration")
 		return
 	}
 	backend, err := backends.Open(backends.List, pool, queueOptions(*cfg, manager.Prefix()))
 	if err != nil {
-		d.fault(name, oneLine(err), "install a version of the agent that knows this layout")
+		d.found.Fault(name, oneLine(err), "install a version of the agent that knows this layout")
 		return
 	}
 	d.latency(ctx, backend, manager.Address(), facts)
 	for _, w := range redisconn.Warnings(facts) {
 		text, repair, _ := strings.Cut(w, ": ")
-		d.warn(name, text, strings.TrimSuffix(repair, "."))
+		d.found.Warn(name, text, strings.TrimSuffix(repair, "."))
 	}
 	if manager.Cluster() {
-		d.warn(name, "Redis Cluster: clients that write names without the prefix "+manager.Prefix()+" cannot take part", "use a single server or Sentinel if such clients exist")
+		d.found.Warn(name, "Redis Cluster: clients that write names without the prefix "+manager.Prefix()+" cannot take part", "use a single server or Sentinel if such clients exist")
 	}
 	d.clock(facts)
 	d.workers(ctx, backend, running, facts)
@@ -75,7 +75,7 @@ func (d *Doctor) latency(ctx context.Context, b queue.WorkerSide, address string
 	for range cap(trips) {
 		began := time.Now()
 		if _, err := b.Ping(ctx); err != nil {
-			d.fault("redis", oneLine(err), redisRepair(err, address))
+			d.found.Fault("redis", oneLine(err), redisRepair(err, address))
 			return
 		}
 		trips = append(trips, time.Since(began))
@@ -85,16 +85,16 @@ func (d *Doctor) latency(ctx context.Context, b queue.WorkerSide, address string
 	text := fmt.Sprintf("%s answers in %s (version %s, maxmemory-policy %s, appendonly %s)",
 		address, median.Round(10*time.Microsecond), facts.Version, facts.MaxmemoryPolicy, facts.Appendonly)
 	if median > slowRedis {
-		d.warn("redis", text+": slow", "look for load on the Redis host (redis-cli --latency, SLOWLOG GET) and at the network between")
+		d.found.Warn("redis", text+": slow", "look for load on the Redis host (redis-cli --latency, SLOWLOG GET) and at the network between")
 		return
 	}
-	d.ok("redis", "%s", text)
+	d.found.OK("redis", "%s", text)
 }
 
 func (d *Doctor) clock(facts redisconn.Facts) {
 	const name = "clock"
 	if !facts.ClockKnown {
-		d.note(name, "unknown: this Redis user may not run TIME")
+		d.found.Note(name, "unknown: this Redis user may not run TIME")
 		return
 	}
 	off := -facts.ClockDifference
@@ -103,11 +103,11 @@ func (d *Doctor) clock(facts redisconn.Facts) {
 		direction, off = "behind", -off
 	}
 	if off > skewNoted {
-		d.warn(name, fmt.Sprintf("this machine's clock is %s %s that of Redis; leases are not affected, times shown are", off.Round(10*time.Millisecond), direction),
+		d.found.Warn(name, fmt.Sprintf("this machine's clock is %s %s that of Redis; leases are not affected, times shown are", off.Round(10*time.Millisecond), direction),
 			"set the clocks by NTP on both machines (timedatectl set-ntp true)")
 		return
 	}
-	d.ok(name, "differs from that of Redis by %s", off.Round(time.Millisecond))
+	d.found.OK(name, "differs from that of Redis by %s", off.Round(time.Millisecond))
 }
 
 // workers looks for another machine under our name, and counts connections.
@@ -115,7 +115,7 @@ func (d *Doctor) workers(ctx context.Context, b queue.Producer, running *Status,
 	const name = "fleet"
 	list, err := b.Workers(ctx)
 	if err != nil {
-		d.fault(name, "the registered workers cannot be read: "+oneLine(err), "give this Redis user the permissions of an agent")
+		d.found.Fault(name, "the registered workers cannot be read: "+oneLine(err), "give this Redis user the permissions of an agent")
 		return
 	}
 	alive, waiters := 0, 0
@@ -126,17 +126,17 @@ func (d *Doctor) workers(ctx context.Context, b queue.Producer, running *Status,
 		alive++
 		waiters += min(len(w.Queues), maxWaiters)
 		if running != nil && w.ID == running.WorkerID && w.NodeID != "" && w.NodeID != running.NodeID {
-			d.fault(name, fmt.Sprintf("the worker id %s is in use on another machine (node %.8s, this is %.8s): a copied disk or state folder", w.ID, w.NodeID, running.NodeID),
+			d.found.Fault(name, fmt.Sprintf("the worker id %s is in use on another machine (node %.8s, this is %.8s): a copied disk or state folder", w.ID, w.NodeID, running.NodeID),
 				"stop this agent, remove "+workerIDFile+" from "+d.Config.StateDir+" (or set worker.id), start it again")
 		}
 		if running != nil && w.ID == running.WorkerID && w.Cordoned {
-			d.note(name, "an operator drained this worker (resume with: autobot-agent resume)")
+			d.found.Note(name, "an operator drained this worker (resume with: autobot-agent resume)")
 		}
 	}
-	d.ok(name, "%d workers, %d of them alive", len(list), alive)
+	d.found.OK(name, "%d workers, %d of them alive", len(list), alive)
 	limit, err := strconv.Atoi(facts.MaxClients)
 	if err == nil && waiters > limit*8/10 {
-		d.warn(name, fmt.Sprintf("agents may hold %d waiting connections, Redis takes %d in all (maxclients)", waiters, limit), "raise maxclients in redis.conf")
+		d.found.Warn(name, fmt.Sprintf("agents may hold %d waiting connections, Redis takes %d in all (maxclients)", waiters, limit), "raise maxclients in redis.conf")
 	}
 }
 
@@ -145,18 +145,18 @@ func (d *Doctor) queues(ctx context.Context, b queue.Producer) {
 	const name = "queues"
 	list, err := b.Queues(ctx)
 	if err != nil {
-		d.fault(name, "the queues cannot be read: "+oneLine(err), "give this Redis user the permissions of an agent")
+		d.found.Fault(name, "the queues cannot be read: "+oneLine(err), "give this Redis user the permissions of an agent")
 		return
 	}
 	var waiting int64
 	for _, q := range list {
 		waiting += q.Waiting
 		if q.Waiting > 0 && q.Watchers == 0 {
-			d.warn(name, fmt.Sprintf("queue %s has %d waiting tasks and no living worker watches it", q.Name, q.Waiting),
+			d.found.Warn(name, fmt.Sprintf("queue %s has %d waiting tasks and no living worker watches it", q.Name, q.Waiting),
 				"start a worker with an executor for its type, or add the name to worker.queues of one")
 		}
 	}
-	d.ok(name, "%d queues, %d tasks waiting", len(list), waiting)
+	d.found.OK(name, "%d queues, %d tasks waiting", len(list), waiting)
 }
 
 // redisRepair says what to do about a server that does not answer as it should.

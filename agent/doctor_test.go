@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/autobot-fleet/autobot/agent"
+	"github.com/autobot-fleet/autobot/internal/check"
 	"github.com/autobot-fleet/autobot/internal/e2e"
 	"github.com/autobot-fleet/autobot/internal/redistest"
 )
@@ -29,12 +30,12 @@ func healthy(t *testing.T, executors string) *agent.Config {
 	return &cfg
 }
 
-func examine(t *testing.T, cfg *agent.Config) []agent.Check {
+func examine(t *testing.T, cfg *agent.Config) check.List {
 	t.Helper()
 	d := agent.Doctor{Config: cfg, Running: func(context.Context) *agent.Status { return nil }}
 	checks := d.Examine(t.Context())
 	for _, c := range checks {
-		if bad := c.Level == agent.LevelFault || c.Level == agent.LevelWarning; bad && c.Repair == "" {
+		if bad := c.Level == check.LevelFault || c.Level == check.LevelWarning; bad && c.Repair == "" {
 			t.Errorf("no repair for %+v", c)
 		}
 		if strings.Contains(c.Detail+c.Repair, "hush") {
@@ -46,7 +47,7 @@ func examine(t *testing.T, cfg *agent.Config) []agent.Check {
 
 // wantCheck fails unless one of the checks has the level, and its detail and
 // repair the texts.
-func wantCheck(t *testing.T, checks []agent.Check, level, detail, repair string) {
+func wantCheck(t *testing.T, checks check.List, level, detail, repair string) {
 	t.Helper()
 	for _, c := range checks {
 		if c.Level == level && strings.Contains(c.Name+": "+c.Detail, detail) && strings.Contains(c.Repair, repair) {
@@ -63,12 +64,12 @@ func TestDoctorFindsAHealthyMachineInOrder(t *testing.T) {
 	cfg.Redis.URL = srv.URL()
 	checks := examine(t, cfg)
 	for _, c := range checks {
-		if c.Level == agent.LevelFault || c.Level == agent.LevelWarning {
+		if c.Level == check.LevelFault || c.Level == check.LevelWarning {
 			t.Errorf("%+v", c)
 		}
 	}
-	wantCheck(t, checks, agent.LevelOK, "executor general", "")
-	wantCheck(t, checks, agent.LevelOK, "clock: differs from that of Redis", "")
+	wantCheck(t, checks, check.LevelOK, "executor general", "")
+	wantCheck(t, checks, check.LevelOK, "clock: differs from that of Redis", "")
 	if _, err := os.Stat(cfg.StateDir); err == nil {
 		t.Error("the doctor made the state folder")
 	}
@@ -94,29 +95,29 @@ func TestDoctorNamesTheRepair(t *testing.T) {
 		mutate                func(*agent.Config)
 		level, detail, repair string
 	}{
-		{"no address", "", nil, agent.LevelFault, "redis.url is not set", "AUTOBOT_REDIS_URL"},
-		{"nothing listens", "redis://127.0.0.1:1", nil, agent.LevelFault, "refused", "systemctl start redis-server"},
-		{"no password", "redis://" + locked.Addr(), nil, agent.LevelFault, "redis: ", "redis.password_file"},
-		{"wrong password", "redis://:hush2@" + locked.Addr(), nil, agent.LevelFault, "redis: ", "redis.password_file"},
-		{"keys may be dropped", evicting.URL(), nil, agent.LevelWarning, "allkeys-lru", "noeviction"},
-		{"a queue without workers", orphans.URL(), nil, agent.LevelWarning, "high:vision has 1 waiting", "worker.queues"},
-		{"no executors", open.URL(), func(c *agent.Config) { c.Executors.Dirs = []string{t.TempDir()} }, agent.LevelFault, "executors: none found", "executors.dirs"},
-		{"a stranger's file", open.URL(), func(c *agent.Config) { c.Executors.Dirs = []string{strangers(t)} }, agent.LevelFault, "quarantined", "executors verify"},
-		{"a full disk", open.URL(), func(c *agent.Config) { c.Limits.DiskFreeMB = 1e9 }, agent.LevelFault, "disk", "limits.disk_free_mb"},
-		{"a taken port", open.URL(), func(c *agent.Config) { c.HTTP.Listen = taken.Addr().String() }, agent.LevelFault, "local API", "http.listen"},
+		{"no address", "", nil, check.LevelFault, "redis.url is not set", "AUTOBOT_REDIS_URL"},
+		{"nothing listens", "redis://127.0.0.1:1", nil, check.LevelFault, "refused", "systemctl start redis-server"},
+		{"no password", "redis://" + locked.Addr(), nil, check.LevelFault, "redis: ", "redis.password_file"},
+		{"wrong password", "redis://:hush2@" + locked.Addr(), nil, check.LevelFault, "redis: ", "redis.password_file"},
+		{"keys may be dropped", evicting.URL(), nil, check.LevelWarning, "allkeys-lru", "noeviction"},
+		{"a queue without workers", orphans.URL(), nil, check.LevelWarning, "high:vision has 1 waiting", "worker.queues"},
+		{"no executors", open.URL(), func(c *agent.Config) { c.Executors.Dirs = []string{t.TempDir()} }, check.LevelFault, "executors: none found", "executors.dirs"},
+		{"a stranger's file", open.URL(), func(c *agent.Config) { c.Executors.Dirs = []string{strangers(t)} }, check.LevelFault, "quarantined", "executors verify"},
+		{"a full disk", open.URL(), func(c *agent.Config) { c.Limits.DiskFreeMB = 1e9 }, check.LevelFault, "disk", "limits.disk_free_mb"},
+		{"a taken port", open.URL(), func(c *agent.Config) { c.HTTP.Listen = taken.Addr().String() }, check.LevelFault, "local API", "http.listen"},
 		{"a state folder that all may read", open.URL(), func(c *agent.Config) {
-			if err := os.Mkdir(c.StateDir, 0o755); err != nil { //nolint:gosec // the fault to be found
+			if err := os.Mkdir(c.StateDir, 0o755); err != nil {
 				t.Error(err)
 			}
-		}, agent.LevelWarning, "read by other users", "chmod 0700"},
+		}, check.LevelWarning, "read by other users", "chmod 0700"},
 		{"a state folder that is a file", open.URL(), func(c *agent.Config) {
 			if err := os.WriteFile(c.StateDir, nil, 0o600); err != nil {
 				t.Error(err)
 			}
-		}, agent.LevelFault, "not a folder", "state_dir"},
+		}, check.LevelFault, "not a folder", "state_dir"},
 		{"no key for control", open.URL(), func(c *agent.Config) {
 			c.Control = agent.ControlConfig{URL: "https://127.0.0.1:1", KeyFile: "/nowhere/key"}
-		}, agent.LevelFault, "control.key_file", "internal.key"},
+		}, check.LevelFault, "control.key_file", "internal.key"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -134,7 +135,7 @@ func TestDoctorNamesTheRepair(t *testing.T) {
 func strangers(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "autobot-executor-odd"), []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil { //nolint:gosec // an executable
+	if err := os.WriteFile(filepath.Join(dir, "autobot-executor-odd"), []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -165,11 +166,11 @@ func TestDoctorTriesTheWayToControl(t *testing.T) {
 		control               agent.ControlConfig
 		level, detail, repair string
 	}{
-		{"all is well", agent.ControlConfig{URL: control.URL, CAFile: ca, KeyFile: good}, agent.LevelOK, "takes the key", ""},
-		{"a wrong key", agent.ControlConfig{URL: control.URL, CAFile: ca, KeyFile: bad}, agent.LevelFault, "refuses the key", "copy the internal key"},
-		{"an unknown CA", agent.ControlConfig{URL: control.URL, KeyFile: good}, agent.LevelFault, "certificate", "control.ca_file"},
-		{"a CA file without certificates", agent.ControlConfig{URL: control.URL, CAFile: good, KeyFile: good}, agent.LevelFault, "no certificate in PEM form", "control.ca_file"},
-		{"nobody there", agent.ControlConfig{URL: "https://127.0.0.1:1", CAFile: ca, KeyFile: good}, agent.LevelFault, "refused", "autobot-control serve"},
+		{"all is well", agent.ControlConfig{URL: control.URL, CAFile: ca, KeyFile: good}, check.LevelOK, "takes the key", ""},
+		{"a wrong key", agent.ControlConfig{URL: control.URL, CAFile: ca, KeyFile: bad}, check.LevelFault, "refuses the key", "copy the internal key"},
+		{"an unknown CA", agent.ControlConfig{URL: control.URL, KeyFile: good}, check.LevelFault, "certificate", "control.ca_file"},
+		{"a CA file without certificates", agent.ControlConfig{URL: control.URL, CAFile: good, KeyFile: good}, check.LevelFault, "no certificate in PEM form", "control.ca_file"},
+		{"nobody there", agent.ControlConfig{URL: "https://127.0.0.1:1", CAFile: ca, KeyFile: good}, check.LevelFault, "refused", "autobot-control serve"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/autobot-fleet/autobot/internal/check"
 	"github.com/autobot-fleet/autobot/internal/configfile"
 	"github.com/autobot-fleet/autobot/internal/redistest"
 	"github.com/autobot-fleet/autobot/queue"
@@ -289,9 +290,9 @@ func TestDoctor(t *testing.T) {
 	levels := func() map[string]string {
 		d := Doctor{Config: cfg}
 		out := map[string]string{}
-		rank := map[string]int{LevelOK: 0, LevelNote: 1, LevelWarning: 2, LevelFault: 3}
+		rank := map[string]int{check.LevelOK: 0, check.LevelNote: 1, check.LevelWarning: 2, check.LevelFault: 3}
 		for _, c := range d.Examine(t.Context()) {
-			if (c.Level == LevelWarning || c.Level == LevelFault) && c.Repair == "" {
+			if (c.Level == check.LevelWarning || c.Level == check.LevelFault) && c.Repair == "" {
 				t.Errorf("%s %q has no repair", c.Level, c.Detail)
 			}
 			if old, seen := out[c.Name]; !seen || rank[c.Level] > rank[old] {
@@ -301,7 +302,7 @@ func TestDoctor(t *testing.T) {
 		return out
 	}
 	before := levels()
-	if before["leader"] != LevelWarning || before["workers"] != LevelWarning {
+	if before["leader"] != check.LevelWarning || before["workers"] != check.LevelWarning {
 		t.Errorf("before the start: %v", before)
 	}
 
@@ -319,8 +320,8 @@ func TestDoctor(t *testing.T) {
 	}
 	got := levels()
 	for name, want := range map[string]string{
-		"leader": LevelOK, "workers": LevelOK, "api": LevelOK, "certificate": LevelOK, "clock": LevelOK, "disk": LevelOK,
-		"internal key": LevelOK, "queues": LevelWarning, "connections": LevelWarning, "redis": LevelWarning,
+		"leader": check.LevelOK, "workers": check.LevelOK, "api": check.LevelOK, "certificate": check.LevelOK, "clock": check.LevelOK, "disk": check.LevelOK,
+		"internal key": check.LevelOK, "queues": check.LevelWarning, "connections": check.LevelWarning, "redis": check.LevelWarning,
 	} {
 		if got[name] != want {
 			t.Errorf("%s: %s, want %s", name, got[name], want)

@@ -9,35 +9,19 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/autobot-fleet/autobot/control/store"
+	"github.com/autobot-fleet/autobot/internal/check"
 	"github.com/autobot-fleet/autobot/internal/configfile"
 	"github.com/autobot-fleet/autobot/internal/redisconn"
 	"github.com/autobot-fleet/autobot/queue"
 	"github.com/autobot-fleet/autobot/queue/backends"
 )
 
-// The values of Check.Level.
-const (
-	LevelOK      = "ok"
-	LevelNote    = "note"    // worth knowing
-	LevelWarning = "warning" // works, and deserves a look
-	LevelFault   = "fault"   // does not work
-)
-
-// Check is one thing the doctor looked at. Repair says what to do; it is set
-// for every fault and warning.
-type Check struct {
-	Name   string `json:"name"`
-	Level  string `json:"level"`
-	Detail string `json:"detail"`
-	Repair string `json:"repair,omitempty"`
-}
-
 // Doctor checks what a control plane and its fleet need. It changes nothing.
 type Doctor struct {
 	Config *Config
 	Files  []string // that the configuration came from
 
-	checks []Check
+	found check.List
 }
 
 const (
@@ -49,86 +33,70 @@ const (
 )
 
 // Examine looks at everything and returns what it found.
-func (d *Doctor) Examine(ctx context.Context) []Check {
-	d.checks = nil
+func (d *Doctor) Examine(ctx context.Context) check.List {
+	d.found = nil
 	d.config()
 	d.stateDir()
 	d.secrets()
 	d.certificate()
 	d.api(ctx)
 	d.redis(ctx)
-	return d.checks
+	return d.found
 }
 
 // Unreachable reports whether the fault of the last Examine is that Redis
 // cannot be reached.
 func (d *Doctor) Unreachable() bool {
-	for _, c := range d.checks {
-		if c.Name == "redis" && c.Level == LevelFault {
+	for _, c := range d.found {
+		if c.Name == "redis" && c.Level == check.LevelFault {
 			return true
 		}
 	}
 	return false
 }
 
-func (d *Doctor) ok(name, format string, args ...any) {
-	d.checks = append(d.checks, Check{name, LevelOK, fmt.Sprintf(format, args...), ""})
-}
-
-func (d *Doctor) note(name, format string, args ...any) {
-	d.checks = append(d.checks, Check{name, LevelNote, fmt.Sprintf(format, args...), ""})
-}
-
-func (d *Doctor) warn(name, detail, repair string) {
-	d.checks = append(d.checks, Check{name, LevelWarning, detail, repair})
-}
-
-func (d *Doctor) fault(name, detail, repair string) {
-	d.checks = append(d.checks, Check{name, LevelFault, detail, repair})
-}
-
 func (d *Doctor) config() {
 	if len(d.Files) == 0 {
-		d.note("config", "no configuration file: defaults, variables and flags only (a file would be %s)", ConfigFile)
+		d.found.Note("config", "no configuration file: defaults, variables and flags only (a file would be %s)", ConfigFile)
 		return
 	}
-	d.ok("config", "%v", d.Files)
+	d.found.OK("config", "%v", d.Files)
 }
 
 // redis examines the server and, through it, the fleet.
 func (d *Doctor) redis(ctx context.Context) {
 	m, err := redisconn.New(d.Config.Redis, zap.NewNop(), nil)
 	if err != nil {
-		d.fault("redis", err.Error(), "correct the section redis of the configuration")
+		d.found.Fault("redis", err.Error(), "correct the section redis of the configuration")
 		return
 	}
 	defer func() { _ = m.Close() }()
 	facts, err := m.Facts(ctx)
 	if err != nil {
-		d.fault("redis", err.Error(), redisRepair(err))
+		d.found.Fault("redis", err.Error(), redisRepair(err))
 		return
 	}
-	d.ok("redis", "%s: %s", m.Address(), facts)
+	d.found.OK("redis", "%s: %s", m.Address(), facts)
 	for _, w := range redisconn.Warnings(facts) {
-		d.warn("redis", w, "do what the sentence says")
+		d.found.Warn("redis", w, "do what the sentence says")
 	}
 	if facts.Appendonly == "no" {
-		d.warn("redis", "the append-only file is off: a restart of Redis loses the tasks since the last snapshot",
+		d.found.Warn("redis", "the append-only file is off: a restart of Redis loses the tasks since the last snapshot",
 			"CONFIG SET appendonly yes, and write the same into redis.conf")
 	}
 	if d.Config.Redis.Cluster || m.Prefix() != "" {
-		d.note("redis", "all names start with %q: programs that use the names without it cannot take part", m.Prefix())
+		d.found.Note("redis", "all names start with %q: programs that use the names without it cannot take part", m.Prefix())
 	}
 	d.clock(facts)
 	rdb, err := m.Client(database)
 	if err != nil {
-		d.fault("redis", err.Error(), "correct the section redis of the configuration")
+		d.found.Fault("redis", err.Error(), "correct the section redis of the configuration")
 		return
 	}
 	d.leader(ctx, store.New(rdb, m.Prefix()))
 	q, err := backends.Open(backends.List, rdb, layoutOptions(d.Config.Failover, m.Prefix()))
 	if err != nil {
-		d.fault("queues", err.Error(), "correct the configuration")
+		d.found.Fault("queues", err.Error(), "correct the configuration")
 		return
 	}
 	d.fleet(ctx, q, facts)
@@ -149,12 +117,12 @@ func redisRepair(err error) string {
 func (d *Doctor) clock(f redisconn.Facts) {
 	switch diff := f.ClockDifference; {
 	case !f.ClockKnown:
-		d.note("clock", "the clock of Redis is unknown")
+		d.found.Note("clock", "the clock of Redis is unknown")
 	case diff.Abs() > maxSkew:
-		d.warn("clock", fmt.Sprintf("the clock of Redis differs from this machine's by %v: times in logs and tokens will not match", diff.Round(time.Millisecond)),
+		d.found.Warn("clock", fmt.Sprintf("the clock of Redis differs from this machine's by %v: times in logs and tokens will not match", diff.Round(time.Millisecond)),
 			"let both machines keep time by NTP (timedatectl set-ntp true)")
 	default:
-		d.ok("clock", "differs from that of Redis by %v", diff.Round(time.Millisecond))
+		d.found.OK("clock", "differs from that of Redis by %v", diff.Round(time.Millisecond))
 	}
 }
 
@@ -162,12 +130,12 @@ func (d *Doctor) leader(ctx context.Context, s *store.Store) {
 	l, err := s.Leader(ctx)
 	switch {
 	case err != nil:
-		d.warn("leader", err.Error(), "let the Redis user of this control plane read autobot:leader and autobot:epoch")
+		d.found.Warn("leader", err.Error(), "let the Redis user of this control plane read autobot:leader and autobot:epoch")
 	case l.Holder == "":
-		d.warn("leader", "no control plane leads: dead workers are not noticed, delayed tasks wait for an agent to look",
+		d.found.Warn("leader", "no control plane leads: dead workers are not noticed, delayed tasks wait for an agent to look",
 			"start one: systemctl start autobot-control, or autobot-control serve")
 	default:
-		d.ok("leader", "%s leads in epoch %d, its lease has %v left", l.Holder, l.Epoch, l.Left.Round(time.Millisecond))
+		d.found.OK("leader", "%s leads in epoch %d, its lease has %v left", l.Holder, l.Epoch, l.Left.Round(time.Millisecond))
 	}
 }
 
@@ -175,14 +143,14 @@ func (d *Doctor) leader(ctx context.Context, s *store.Store) {
 func (d *Doctor) fleet(ctx context.Context, q queue.Producer, facts redisconn.Facts) {
 	workers, err := q.Workers(ctx)
 	if err != nil {
-		d.fault("workers", err.Error(), redisRepair(err))
+		d.found.Fault("workers", err.Error(), redisRepair(err))
 		return
 	}
 	d.workers(workers)
 	d.connections(workers, facts)
 	queues, err := q.Queues(ctx)
 	if err != nil {
-		d.fault("queues", err.Error(), redisRepair(err))
+		d.found.Fault("queues", err.Error(), redisRepair(err))
 		return
 	}
 	d.queues(queues)
@@ -202,14 +170,14 @@ func (d *Doctor) workers(workers []queue.WorkerRecord) {
 		}
 	}
 	if len(silent) > 0 {
-		d.warn("workers", fmt.Sprintf("%d registered without a heartbeat: %s", len(silent), some(silent)),
+		d.found.Warn("workers", fmt.Sprintf("%d registered without a heartbeat: %s", len(silent), some(silent)),
 			"wait for the failover (heartbeat_timeout and check_interval), or autobot-control failover scan")
 	}
 	if alive+cordoned == 0 {
-		d.warn("workers", "no worker is alive: tasks wait", "start an agent: systemctl start autobot-agent, or autobot-agent run")
+		d.found.Warn("workers", "no worker is alive: tasks wait", "start an agent: systemctl start autobot-agent, or autobot-agent run")
 		return
 	}
-	d.ok("workers", "%d alive, %d of them drained by an operator", alive+cordoned, cordoned)
+	d.found.OK("workers", "%d alive, %d of them drained by an operator", alive+cordoned, cordoned)
 }
 
 // connections compares what the agents may open with what the server allows.
@@ -222,15 +190,15 @@ func (d *Doctor) connections(workers []queue.WorkerRecord, facts redisconn.Facts
 	}
 	limit, err := strconv.Atoi(facts.MaxClients)
 	if err != nil {
-		d.note("connections", "the agents may open up to %d connections; maxclients of Redis is unknown", need)
+		d.found.Note("connections", "the agents may open up to %d connections; maxclients of Redis is unknown", need)
 		return
 	}
 	if float64(need) > clientsShare*float64(limit) {
-		d.warn("connections", fmt.Sprintf("the agents may open up to %d connections, more than 80 %% of maxclients (%d)", need, limit),
+		d.found.Warn("connections", fmt.Sprintf("the agents may open up to %d connections, more than 80 %% of maxclients (%d)", need, limit),
 			fmt.Sprintf("CONFIG SET maxclients %d, and write the same into redis.conf", 2*need))
 		return
 	}
-	d.ok("connections", "the agents may open up to %d connections, maxclients is %d", need, limit)
+	d.found.OK("connections", "the agents may open up to %d connections, maxclients is %d", need, limit)
 }
 
 func (d *Doctor) queues(queues []queue.QueueInfo) {
@@ -246,13 +214,13 @@ func (d *Doctor) queues(queues []queue.QueueInfo) {
 		}
 	}
 	if len(unwatched) > 0 {
-		d.warn("queues", "tasks wait where no living worker watches: "+some(unwatched),
+		d.found.Warn("queues", "tasks wait where no living worker watches: "+some(unwatched),
 			"start an agent with an executor for the type, or add a plain name to worker.queues of an agent")
 	}
 	if len(paused) > 0 {
-		d.note("queues", "paused: %s (autobot-control queues resume NAME)", some(paused))
+		d.found.Note("queues", "paused: %s (autobot-control queues resume NAME)", some(paused))
 	}
-	d.ok("queues", "%d queues, %d tasks wait", len(queues), waiting)
+	d.found.OK("queues", "%d queues, %d tasks wait", len(queues), waiting)
 }
 
 // some lists the first few names.

@@ -26,21 +26,21 @@ func (d *Doctor) stateDir() {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		d.note("state", "%s is not there yet; the first start makes it", dir)
+		d.found.Note("state", "%s is not there yet; the first start makes it", dir)
 		return
 	case err != nil:
-		d.fault("state", err.Error(), "let this user use the folder, or set state_dir to one that it may")
+		d.found.Fault("state", err.Error(), "let this user use the folder, or set state_dir to one that it may")
 		return
 	case !info.IsDir():
-		d.fault("state", dir+" is not a folder", "set state_dir to a folder")
+		d.found.Fault("state", dir+" is not a folder", "set state_dir to a folder")
 		return
 	case unix.Access(dir, unix.W_OK|unix.X_OK) != nil:
-		d.fault("state", "this user may not write in "+dir, "run this as the user of the control plane, or chown the folder to it")
+		d.found.Fault("state", "this user may not write in "+dir, "run this as the user of the control plane, or chown the folder to it")
 		return
 	case info.Mode().Perm()&0o077 != 0:
-		d.warn("state", fmt.Sprintf("%s is open to other users (mode %04o) and holds keys", dir, info.Mode().Perm()), "chmod 700 "+dir)
+		d.found.Warn("state", fmt.Sprintf("%s is open to other users (mode %04o) and holds keys", dir, info.Mode().Perm()), "chmod 700 "+dir)
 	default:
-		d.ok("state", "%s", dir)
+		d.found.OK("state", "%s", dir)
 	}
 	d.disk(dir)
 }
@@ -51,16 +51,16 @@ func (d *Doctor) disk(dir string) {
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		d.note("disk", "the free space of %s is unknown: %v", dir, err)
+		d.found.Note("disk", "the free space of %s is unknown: %v", dir, err)
 		return
 	}
 	free := int64(st.Bavail) * int64(st.Bsize) //nolint:unconvert // the types differ between systems
 	if free < artifacts.DefaultFreeMin {
-		d.warn("disk", fmt.Sprintf("%s has %s free: artifacts are refused below %s", dir, mebibytes(free), mebibytes(artifacts.DefaultFreeMin)),
+		d.found.Warn("disk", fmt.Sprintf("%s has %s free: artifacts are refused below %s", dir, mebibytes(free), mebibytes(artifacts.DefaultFreeMin)),
 			"free some space, or set artifacts.dir to a larger file system")
 		return
 	}
-	d.ok("disk", "%s has %s free, artifacts may use %s", dir, mebibytes(free), d.Config.Artifacts.QuotaBytes)
+	d.found.OK("disk", "%s has %s free, artifacts may use %s", dir, mebibytes(free), d.Config.Artifacts.QuotaBytes)
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }
@@ -73,13 +73,13 @@ func (d *Doctor) secrets() {
 		_, err := auth.LoadSecret(s.path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			d.note(s.name, "%s is not there yet; the first start makes it", s.path)
+			d.found.Note(s.name, "%s is not there yet; the first start makes it", s.path)
 		case errors.Is(err, fs.ErrPermission):
-			d.warn(s.name, err.Error(), "run this as the user of the control plane")
+			d.found.Warn(s.name, err.Error(), "run this as the user of the control plane")
 		case err != nil:
-			d.fault(s.name, err.Error(), "see the sentence; then restart the control plane")
+			d.found.Fault(s.name, err.Error(), "see the sentence; then restart the control plane")
 		default:
-			d.ok(s.name, "%s", s.path)
+			d.found.OK(s.name, "%s", s.path)
 		}
 	}
 }
@@ -95,20 +95,20 @@ func (d *Doctor) certificate() {
 	pair, err := loadPair(certFile, keyFile)
 	switch {
 	case own && errors.Is(err, fs.ErrNotExist):
-		d.note("certificate", "not there yet; the first start makes it")
+		d.found.Note("certificate", "not there yet; the first start makes it")
 		return
 	case err != nil:
-		d.fault("certificate", err.Error(), "correct tls.cert_file and tls.key_file, or leave both out to use one of control's own making")
+		d.found.Fault("certificate", err.Error(), "correct tls.cert_file and tls.key_file, or leave both out to use one of control's own making")
 		return
 	}
 	left := time.Until(pair.Leaf.NotAfter)
 	switch {
 	case left <= 0:
-		d.fault("certificate", fmt.Sprintf("%s has expired on %s", certFile, pair.Leaf.NotAfter.Format(time.DateOnly)), certificateRepair(own))
+		d.found.Fault("certificate", fmt.Sprintf("%s has expired on %s", certFile, pair.Leaf.NotAfter.Format(time.DateOnly)), certificateRepair(own))
 	case left < renewBefore:
-		d.warn("certificate", fmt.Sprintf("%s expires in %s", certFile, lifetime(left)), certificateRepair(own))
+		d.found.Warn("certificate", fmt.Sprintf("%s expires in %s", certFile, lifetime(left)), certificateRepair(own))
 	default:
-		d.ok("certificate", "%s is valid for %s", certFile, lifetime(left))
+		d.found.OK("certificate", "%s is valid for %s", certFile, lifetime(left))
 	}
 }
 
@@ -123,7 +123,7 @@ func certificateRepair(own bool) string {
 func (d *Doctor) api(ctx context.Context) {
 	url, client, err := d.localAPI()
 	if err != nil {
-		d.note("api", "%v", err)
+		d.found.Note("api", "%v", err)
 		return
 	}
 	defer client.CloseIdleConnections()
@@ -131,21 +131,21 @@ func (d *Doctor) api(ctx context.Context) {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
 	if err != nil {
-		d.note("api", "%v", err)
+		d.found.Note("api", "%v", err)
 		return
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		d.note("api", "no control plane answers at %s (start it: systemctl start autobot-control, or autobot-control serve): %v", url, errors.Unwrap(err))
+		d.found.Note("api", "no control plane answers at %s (start it: systemctl start autobot-control, or autobot-control serve): %v", url, errors.Unwrap(err))
 		return
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // only for the message
 	if resp.StatusCode != http.StatusOK {
-		d.warn("api", fmt.Sprintf("%s is not ready: %s", url, body), "see the other lines")
+		d.found.Warn("api", fmt.Sprintf("%s is not ready: %s", url, body), "see the other lines")
 		return
 	}
-	d.ok("api", "%s is ready", url)
+	d.found.OK("api", "%s is ready", url)
 }
 
 // localAPI is the address of the API on this machine and a client that trusts

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autobot-fleet/autobot/agent"
+	"github.com/autobot-fleet/autobot/internal/cli"
 )
 
 func newDrain(a *app) *cobra.Command {
@@ -19,7 +20,7 @@ func newDrain(a *app) *cobra.Command {
 		Short: "Take no new tasks until resume; running ones go on",
 		Long: "Take no new tasks until \"autobot-agent resume\", also over restarts of the agent.\n" +
 			"Running tasks go on; --wait returns when the last one has ended.",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, _, err := a.load()
 			if err != nil {
@@ -35,7 +36,7 @@ func newDrain(a *app) *cobra.Command {
 					return err
 				}
 			}
-			return a.print(answer, func(w io.Writer) error {
+			return a.Print(answer, func(w io.Writer) error {
 				return printDrain(w, fmt.Sprintf("draining: takes no new tasks, %d still running", answer.Running), answer.Note)
 			})
 		},
@@ -49,7 +50,7 @@ func newResume(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "resume",
 		Short: "Take new tasks again after drain",
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, _, err := a.load()
 			if err != nil {
@@ -59,7 +60,7 @@ func newResume(a *app) *cobra.Command {
 			if err := (localAPI{cfg}).post(c.Context(), "/resume", &answer); err != nil {
 				return err
 			}
-			return a.print(answer, func(w io.Writer) error { return printDrain(w, "resumed: takes new tasks", answer.Note) })
+			return a.Print(answer, func(w io.Writer) error { return printDrain(w, "resumed: takes new tasks", answer.Note) })
 		},
 	}
 }
@@ -92,7 +93,7 @@ func waitForIdle(ctx context.Context, api localAPI, timeout time.Duration) (runn
 		}
 		select {
 		case <-ctx.Done():
-			return running, &exitError{exitTryLater, fmt.Errorf("%d tasks are still running after %s; the agent goes on draining", running, timeout)}
+			return running, cli.Exitf(cli.ExitTryLater, "%d tasks are still running after %s; the agent goes on draining", running, timeout)
 		case <-tick.C:
 		}
 	}

@@ -8,13 +8,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autobot-fleet/autobot/agent"
+	"github.com/autobot-fleet/autobot/internal/cli"
 )
 
 func newExecutors(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "executors",
 		Short: "List or verify the executors of this machine",
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newExecutorsList(a), newExecutorsVerify(a))
@@ -25,7 +26,7 @@ func newExecutorsList(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the executors of the running agent: versions, task types, states and reasons",
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, _, err := a.load()
 			if err != nil {
@@ -33,13 +34,13 @@ func newExecutorsList(a *app) *cobra.Command {
 			}
 			var s agent.Status
 			if err := (localAPI{cfg}).get(c.Context(), "/status", &s); err != nil {
-				var e *exitError
-				if errors.As(err, &e) && e.code == exitUnreachable {
-					return unreachablef("%w; \"autobot-agent executors verify\" tries the executors without it", err)
+				var e *cli.ExitError
+				if errors.As(err, &e) && e.Code == cli.ExitUnreachable {
+					return cli.Unreachablef("%w; \"autobot-agent executors verify\" tries the executors without it", err)
 				}
 				return err
 			}
-			return a.print(s.Executors, func(w io.Writer) error { return listExecutors(w, s.Executors, cfg.Executors.Dirs) })
+			return a.Print(s.Executors, func(w io.Writer) error { return listExecutors(w, s.Executors, cfg.Executors.Dirs) })
 		},
 	}
 }
@@ -48,7 +49,7 @@ func newExecutorsVerify(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify",
 		Short: "Start each executor apart from the agent and say whether it would work here",
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, _, err := a.load()
 			if err != nil {
@@ -58,12 +59,12 @@ func newExecutorsVerify(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.print(found, func(w io.Writer) error { return listExecutors(w, found, cfg.Executors.Dirs) }); err != nil {
+			if err := a.Print(found, func(w io.Writer) error { return listExecutors(w, found, cfg.Executors.Dirs) }); err != nil {
 				return err
 			}
 			for _, e := range found {
 				if e.State != "ready" && e.State != "disabled" {
-					return &exitError{code: exitFailure}
+					return cli.Exit(cli.ExitFailure, nil)
 				}
 			}
 			return nil
@@ -95,5 +96,5 @@ func printExecutors(w io.Writer, list []agent.ExecutorStatus) error {
 			fmt.Sprintf("%d/%d", e.InFlight, e.Concurrency), orText(joined(e.Reasons), "-"),
 		}
 	}
-	return printTable(w, []string{"EXECUTOR", "VERSION", "STATE", "TYPES", "ENGINE", "BUSY", "REASON"}, rows)
+	return cli.Table(w, []string{"EXECUTOR", "VERSION", "STATE", "TYPES", "ENGINE", "BUSY", "REASON"}, rows)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/autobot-fleet/autobot/agent"
+	"github.com/autobot-fleet/autobot/internal/cli"
 )
 
 const maxAnswer = 8 << 20 // bytes of an answer that is read
@@ -53,9 +54,9 @@ func (l localAPI) call(ctx context.Context, method, path string, v any) error {
 		}
 	}
 	if errors.Is(socketErr, fs.ErrPermission) {
-		return unreachablef("the state folder %s belongs to another user, and nothing answers on %s: run this command as that user or as root", l.cfg.StateDir, l.cfg.HTTP.Listen)
+		return cli.Unreachablef("the state folder %s belongs to another user, and nothing answers on %s: run this command as that user or as root", l.cfg.StateDir, l.cfg.HTTP.Listen)
 	}
-	return unreachablef("no agent runs on this machine with the state folder %s (start it: systemctl start autobot-agent, or autobot-agent run; if it has another folder, give --state-dir or --config)", l.cfg.StateDir)
+	return cli.Unreachablef("no agent runs on this machine with the state folder %s (start it: systemctl start autobot-agent, or autobot-agent run; if it has another folder, give --state-dir or --config)", l.cfg.StateDir)
 }
 
 // notThere reports whether nothing listens at an address.
@@ -72,28 +73,28 @@ func exchange(ctx context.Context, transport *http.Transport, method, url string
 	}
 	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
-		return &exitError{exitUnreachable, fmt.Errorf("ask the agent: %w", err)}
+		return cli.Exitf(cli.ExitUnreachable, "ask the agent: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return &exitError{exitUnreachable, fmt.Errorf("read the agent's answer: %w", err)}
+		return cli.Exitf(cli.ExitUnreachable, "read the agent's answer: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		var problem struct {
 			Detail string `json:"detail"`
 		}
 		if json.Unmarshal(body, &problem) != nil || problem.Detail == "" {
-			return unreachablef("%s answers %s, which an agent would not: does another program listen there?", url, resp.Status)
+			return cli.Unreachablef("%s answers %s, which an agent would not: does another program listen there?", url, resp.Status)
 		}
-		code := exitFailure
+		code := cli.ExitFailure
 		if resp.StatusCode == http.StatusServiceUnavailable {
-			code = exitTryLater
+			code = cli.ExitTryLater
 		}
-		return &exitError{code, errors.New(problem.Detail)}
+		return cli.Exit(code, errors.New(problem.Detail))
 	}
 	if err := json.Unmarshal(body, v); err != nil {
-		return unreachablef("%s does not answer as an agent would: does another program listen there?", url)
+		return cli.Unreachablef("%s does not answer as an agent would: does another program listen there?", url)
 	}
 	return nil
 }

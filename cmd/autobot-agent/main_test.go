@@ -12,7 +12,7 @@ import (
 // call runs a command line in this process.
 func call(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = run(args, &out, &errs)
+	code = run(args, strings.NewReader(""), &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -142,14 +142,5 @@ func TestManualPagesAndCompletionAreWhole(t *testing.T) {
 		if code, stdout, _ := call("completion", shell); code != 0 || !strings.Contains(stdout, "autobot-agent") {
 			t.Errorf("%s: code %d", shell, code)
 		}
-	}
-}
-
-func TestTablesArePlainWithoutATerminal(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	err := printTable(&out, []string{"A", "LONG"}, [][]string{{"wide cell", "x"}, {"b", "two\nlines\x1b[31m"}})
-	if want := "A          LONG\nwide cell  x\nb          two lines[31m\n"; err != nil || out.String() != want {
-		t.Errorf("got %q, %v", out.String(), err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/autobot-fleet/autobot/agent"
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/internal/configfile"
 	"github.com/autobot-fleet/autobot/internal/logging"
 	"github.com/autobot-fleet/autobot/internal/sdnotify"
@@ -24,7 +25,7 @@ func newRun(a *app) *cobra.Command {
 			"  SIGTERM, SIGINT   take no new tasks, let running ones end (worker.drain_timeout), stop\n" +
 			"  a second one      hand the running tasks back to the queue and stop at once\n" +
 			"  SIGHUP            read the configuration again; one with a fault changes nothing",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			// Before anything else, so that no signal is ever met unprepared.
 			signals := make(chan os.Signal, 16)
@@ -41,7 +42,7 @@ func (a *app) runAgent(ctx context.Context, signals <-chan os.Signal) error {
 	if err != nil {
 		return err
 	}
-	log, level, err := logging.New(cfg.Log, a.stderr)
+	log, level, err := logging.New(cfg.Log, a.Stderr)
 	if err != nil {
 		return err
 	}

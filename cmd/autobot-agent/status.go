@@ -9,13 +9,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autobot-fleet/autobot/agent"
+	"github.com/autobot-fleet/autobot/internal/cli"
 )
 
 func newStatus(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Say whether the agent on this machine is claiming tasks, and if not why",
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, _, err := a.load()
 			if err != nil {
@@ -25,7 +26,7 @@ func newStatus(a *app) *cobra.Command {
 			if err := (localAPI{cfg}).get(c.Context(), "/status", &s); err != nil {
 				return err
 			}
-			return a.print(s, func(w io.Writer) error { return printStatus(w, s) })
+			return a.Print(s, func(w io.Writer) error { return printStatus(w, s) })
 		},
 	}
 }
@@ -56,7 +57,7 @@ func printStatus(w io.Writer, s agent.Status) error {
 		lines = append(lines, "config      the last reload changed nothing: "+s.ConfigErrors)
 	}
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(w, printable(line)); err != nil {
+		if _, err := fmt.Fprintln(w, cli.Printable(line)); err != nil {
 			return err
 		}
 	}
@@ -74,7 +75,7 @@ func printStatus(w io.Writer, s agent.Status) error {
 	for i, r := range s.Running {
 		rows[i] = []string{r.ID, fmt.Sprint(r.Attempt), r.Type, r.Queue, r.Stage, seconds(r.RunningSeconds)}
 	}
-	return printTable(w, []string{"TASK", "ATTEMPT", "TYPE", "QUEUE", "STAGE", "TIME"}, rows)
+	return cli.Table(w, []string{"TASK", "ATTEMPT", "TYPE", "QUEUE", "STAGE", "TIME"}, rows)
 }
 
 func redisLine(s agent.Status) string {

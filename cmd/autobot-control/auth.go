@@ -11,13 +11,14 @@ import (
 
 	"github.com/autobot-fleet/autobot/cmd/autobot-control/internal/dev"
 	"github.com/autobot-fleet/autobot/control/auth"
+	"github.com/autobot-fleet/autobot/internal/cli"
 )
 
 func newAuthCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "auth",
 		Short: "Credentials of the API",
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newAuthToken(env))
@@ -33,7 +34,7 @@ func newAuthToken(env *environment) *cobra.Command {
 			"it by --token-file. Role user may read, admin may do everything. It is signed with the\n" +
 			"secret of the control plane on this machine, and nothing is stored: a token is good\n" +
 			"until it expires.",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			path, err := secretFile(env)
 			if err != nil {
@@ -54,10 +55,10 @@ func newAuthToken(env *environment) *cobra.Command {
 			}
 			token, err := tokens.Mint(auth.Role(role), ttl, username)
 			if err != nil {
-				return usagef("%v", err)
+				return cli.Usagef("%v", err)
 			}
 			v := map[string]any{"token": token, "role": role, "expires_at": time.Now().Add(ttl).UTC().Format(time.RFC3339)}
-			return env.print(v, func(w io.Writer) error {
+			return env.Print(v, func(w io.Writer) error {
 				_, err := fmt.Fprintln(w, token)
 				return err
 			})

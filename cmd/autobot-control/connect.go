@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autobot-fleet/autobot/client"
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -44,7 +45,7 @@ func (o *connection) use(ctx context.Context, env *environment, then func(contex
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w (%s)", err, at.repair())
 	case err != nil:
-		return usagef("%v", err)
+		return cli.Usagef("%v", err)
 	}
 	defer func() { _ = c.Close() }()
 	return at.explain(then(ctx, c))
@@ -73,7 +74,7 @@ func (o *connection) find(env *environment) (place, error) {
 	}
 	if given.url != "" {
 		if given.keyFile == "" && given.tokenFile == "" {
-			return place{}, usagef("--control-url needs --key-file or --token-file: who asks?")
+			return place{}, cli.Usagef("--control-url needs --key-file or --token-file: who asks?")
 		}
 		return given, nil
 	}
@@ -129,13 +130,13 @@ func clientCode(err error) int {
 	var invalid *queue.InvalidError
 	switch {
 	case errors.Is(err, client.ErrUnreachable):
-		return exitUnreachable
+		return cli.ExitUnreachable
 	case errors.Is(err, client.ErrTryLater):
-		return exitTryLater
+		return cli.ExitTryLater
 	case errors.As(err, &invalid):
-		return exitUsage
+		return cli.ExitUsage
 	case errors.Is(err, context.Canceled):
-		return exitFailure
+		return cli.ExitFailure
 	}
 	return 0
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autobot-fleet/autobot/cmd/autobot-control/internal/dev"
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/internal/redisconn"
 )
 
@@ -21,7 +22,7 @@ func newDevCommand(env *environment) *cobra.Command {
 			"installed), the control plane, one agent, and every executor that works here. Other\n" +
 			"commands of this program find it by themselves. ctrl-C ends everything in order.\n\n" +
 			"It needs autobot-agent and the folder executors beside this program.",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return runDev(c.Context(), env, o) },
 	}
 	flags := c.Flags()
@@ -32,18 +33,19 @@ func newDevCommand(env *environment) *cobra.Command {
 }
 
 func runDev(ctx context.Context, env *environment, o dev.Options) error {
-	for key, value := range env.keys {
-		if *value != "" && key != "redis.url" && key != "redis.password_file" {
-			return usagef("dev chooses %s itself; of these flags it takes only --redis-url and --redis-password-file", key)
+	keys := env.KeyFlags()
+	for key := range keys {
+		if key != "redis.url" && key != "redis.password_file" {
+			return cli.Usagef("dev chooses %s itself; of these flags it takes only --redis-url and --redis-password-file", key)
 		}
 	}
 	if o.Once && !o.Demo {
-		return usagef("--once needs --demo: without it there is nothing to end after")
+		return cli.Usagef("--once needs --demo: without it there is nothing to end after")
 	}
 	// Only the flag counts: a variable that names the real fleet's Redis must
 	// not draw this agent into it.
-	if url := *env.keys["redis.url"]; url != "" {
-		o.Redis = &redisconn.Config{URL: url, PasswordFile: *env.keys["redis.password_file"]}
+	if url := keys["redis.url"]; url != "" {
+		o.Redis = &redisconn.Config{URL: url, PasswordFile: keys["redis.password_file"]}
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -73,6 +75,6 @@ func runDev(ctx context.Context, env *environment, o dev.Options) error {
 			}
 		}
 	}()
-	o.Out, o.Hurry = env.stdout, hurry
+	o.Out, o.Hurry = env.Stdout, hurry
 	return dev.Run(ctx, o)
 }

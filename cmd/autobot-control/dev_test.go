@@ -4,10 +4,12 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/internal/e2e"
 )
 
@@ -97,7 +99,7 @@ func TestDevLeavesNothing(t *testing.T) {
 				}
 			}
 			d.AwaitNoneLeft()
-			if r := d.CLI("", "workers", "list"); r.Code != exitUnreachable || !strings.Contains(r.Stderr, "autobot-control dev") {
+			if r := d.CLI("", "workers", "list"); r.Code != cli.ExitUnreachable || !strings.Contains(r.Stderr, "autobot-control dev") {
 				t.Errorf("the command line finds something that has gone: %+v", r)
 			}
 			// Its folder is as good as before, and nothing was lost.
@@ -216,8 +218,12 @@ func TestDevTellsWhatDied(t *testing.T) {
 	for _, line := range d.Left() {
 		pid, rest, _ := strings.Cut(line, " ")
 		if strings.Contains(rest, "redis-server") {
-			if r := e2e.Command(t, nil, "kill", "-9", pid); r.Code != 0 {
-				t.Fatalf("kill: %+v", r)
+			n, err := strconv.Atoi(pid)
+			if err == nil {
+				err = syscall.Kill(n, syscall.SIGKILL)
+			}
+			if err != nil {
+				t.Fatalf("kill %q: %v", pid, err)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autobot-fleet/autobot/client"
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -18,7 +19,7 @@ func newFailoverCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "failover",
 		Short: "See which workers died, and look for dead ones now",
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	o.add(c)
@@ -31,17 +32,17 @@ func newFailoverLog(env *environment, o *connection) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "log",
 		Short: "List the failovers, newest first",
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if n < 1 || n > 500 {
-				return usagef("--count must be 1..500, got %d", n)
+				return cli.Usagef("--count must be 1..500, got %d", n)
 			}
 			return o.use(c.Context(), env, func(ctx context.Context, cl *client.Client) error {
 				events, err := cl.FailoverLog(ctx, n)
 				if err != nil {
 					return err
 				}
-				return env.print(events, func(w io.Writer) error { return printFailovers(w, events) })
+				return env.Print(events, func(w io.Writer) error { return printFailovers(w, events) })
 			})
 		},
 	}
@@ -60,7 +61,7 @@ func printFailovers(w io.Writer, events []queue.FailoverEvent) error {
 			moment(time.UnixMicro(int64(e.Timestamp * 1e6))), e.WorkerID, fmt.Sprint(e.OrphanedTasks), fmt.Sprint(e.MigratedTasks), fmt.Sprint(e.FailedTasks),
 		})
 	}
-	return printTable(w, []string{"TIME", "WORKER", "ORPHANED", "MIGRATED", "FAILED"}, rows)
+	return cli.Table(w, []string{"TIME", "WORKER", "ORPHANED", "MIGRATED", "FAILED"}, rows)
 }
 
 // scanView is the outcome of a scan in JSON.
@@ -76,7 +77,7 @@ func newFailoverScan(env *environment, o *connection) *cobra.Command {
 		Long: "Look for dead workers now and move their tasks. A worker counts as dead only after its\n" +
 			"heartbeat timeout, scan or no scan. The exit code is 75 if another control plane leads:\n" +
 			"it scans by itself.",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return o.use(c.Context(), env, func(ctx context.Context, cl *client.Client) error {
 				r, err := cl.FailoverScan(ctx)
@@ -84,14 +85,14 @@ func newFailoverScan(env *environment, o *connection) *cobra.Command {
 					return err
 				}
 				if !r.Leader {
-					return tryLaterf("this control plane does not lead, so it does not scan: the leader does at each interval")
+					return cli.TryLaterf("this control plane does not lead, so it does not scan: the leader does at each interval")
 				}
-				return env.print(scanView{r, r.Took.Seconds()}, func(w io.Writer) error {
+				return env.Print(scanView{r, r.Took.Seconds()}, func(w io.Writer) error {
 					if len(r.Dead) == 0 {
 						_, err := fmt.Fprintf(w, "%s, none is dead\n", count(r.Workers, "worker"))
 						return err
 					}
-					if _, err := fmt.Fprintf(w, "%s, dead: %s\n", count(r.Workers, "worker"), printable(strings.Join(r.Dead, ", "))); err != nil {
+					if _, err := fmt.Fprintf(w, "%s, dead: %s\n", count(r.Workers, "worker"), cli.Printable(strings.Join(r.Dead, ", "))); err != nil {
 						return err
 					}
 					return printFailovers(w, r.Events)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/autobot-fleet/autobot/cmd/autobot-control/internal/dev"
 	"github.com/autobot-fleet/autobot/control"
+	"github.com/autobot-fleet/autobot/internal/cli"
 )
 
 // findLocal looks for the control plane of this machine: the one that the
@@ -38,22 +39,21 @@ func findLocal(env *environment) (place, error) {
 	if known {
 		return at, nil
 	}
-	return place{}, unreachablef("no control plane is set up on this machine and none runs (start one for a try: autobot-control dev; or name one: --control-url https://main.lan:8443 --ca-file ca.crt --key-file internal.key)")
+	return place{}, cli.Unreachablef("no control plane is set up on this machine and none runs (start one for a try: autobot-control dev; or name one: --control-url https://main.lan:8443 --ca-file ca.crt --key-file internal.key)")
 }
 
 // localConfig reads the control plane's configuration. explicit says that the
 // user or the administrator wrote one; else it is made of defaults, variables
 // and flags, and may lack an address of Redis, which the API does not need.
 func localConfig(env *environment) (cfg *control.Config, explicit bool, err error) {
-	explicit = env.configPath != "" || exists(control.ConfigFile)
+	explicit = env.ConfigPath != "" || exists(control.ConfigFile)
+	keys := env.KeyFlags()
+	flagged := keys["state_dir"] != "" || keys["http.listen"] != ""
 	cfg, _, err = env.load()
 	if err == nil || explicit {
-		if *env.keys["state_dir"] != "" || *env.keys["http.listen"] != "" {
-			explicit = true
-		}
-		return cfg, explicit, err
+		return cfg, explicit || flagged, err
 	}
-	overrides, err := env.overrides()
+	overrides, err := env.Overrides()
 	if err != nil {
 		return nil, false, err
 	}
@@ -61,7 +61,7 @@ func localConfig(env *environment) (cfg *control.Config, explicit bool, err erro
 		overrides["redis.url"] = "redis://127.0.0.1" // required by the reader, used by nobody here
 	}
 	cfg, _, err = control.LoadConfig("", overrides)
-	return cfg, *env.keys["state_dir"] != "" || *env.keys["http.listen"] != "", err
+	return cfg, flagged, err
 }
 
 // placeOf is where a control plane with this configuration serves its API.
@@ -74,7 +74,7 @@ func placeOf(cfg *control.Config) (place, error) {
 		from:       "the configuration of this machine", start: "systemctl start autobot-control, or autobot-control serve",
 	}
 	if cfg.HTTP.Listen == control.ListenOff {
-		return at, usagef("http.listen is off, so the control plane of this machine has no https address of its own: name the one of the proxy before it with --control-url")
+		return at, cli.Usagef("http.listen is off, so the control plane of this machine has no https address of its own: name the one of the proxy before it with --control-url")
 	}
 	host, port, err := net.SplitHostPort(cfg.HTTP.Listen)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/internal/e2e"
 	"github.com/autobot-fleet/autobot/internal/redistest"
 )
@@ -45,7 +46,7 @@ func TestTheLocalControlPlaneIsFound(t *testing.T) {
 				if p.Ended() {
 					t.Fatalf("serve has ended: %s", p.Output())
 				}
-				return r.Code != exitUnreachable && r.Code != exitTryLater && !strings.Contains(r.Stderr, "no such file")
+				return r.Code != cli.ExitUnreachable && r.Code != cli.ExitTryLater && !strings.Contains(r.Stderr, "no such file")
 			})
 			if r.Code != 0 || !strings.Contains(r.Stdout, "queued in normal:waits") {
 				t.Errorf("%+v", r)
@@ -54,7 +55,7 @@ func TestTheLocalControlPlaneIsFound(t *testing.T) {
 			if code := p.Wait(); code != 0 {
 				t.Errorf("serve ended with %d", code)
 			}
-			if r := e2e.Command(t, nil, program, "tasks", "list", "--config", config); r.Code != exitUnreachable || !strings.Contains(r.Stderr, "systemctl start autobot-control") {
+			if r := e2e.Command(t, nil, program, "tasks", "list", "--config", config); r.Code != cli.ExitUnreachable || !strings.Contains(r.Stderr, "systemctl start autobot-control") {
 				t.Errorf("after its end: %+v", r)
 			}
 		})

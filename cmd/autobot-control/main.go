@@ -3,11 +3,8 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"io"
 	"os"
-	"strings"
 )
 
 func main() {
@@ -17,26 +14,6 @@ func main() {
 // run executes one command line and returns the exit code. Errors are one
 // clear sentence on stderr.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	env := &environment{stdin: stdin, stdout: stdout, stderr: stderr}
-	root := newRoot(env)
-	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	return report(stderr, root.ExecuteContext(context.Background()))
-}
-
-// report prints err and returns the exit code for it.
-func report(stderr io.Writer, err error) int {
-	if err == nil {
-		return exitOK
-	}
-	var e *exitError
-	if !errors.As(err, &e) {
-		e = &exitError{code: codeFor(err), err: err}
-	}
-	if e.err != nil {
-		_, _ = io.WriteString(stderr, "autobot-control: "+strings.TrimRight(e.err.Error(), "\n")+"\n")
-	}
-	return e.code
+	env := newEnvironment(stdin, stdout, stderr)
+	return env.Run(env.newRoot(), args)
 }

@@ -37,6 +37,7 @@ func TestExitCodes(t *testing.T) {
 		{"no command prints the help", nil, 0, "serve"},
 		{"version", []string{"version"}, 0, "autobot-control"},
 		{"an unknown command", []string{"sreve"}, 2, "did you mean serve?"},
+		{"help on nothing", []string{"help", "nosuch"}, 2, `no command "nosuch"`},
 		{"an unknown flag", []string{"serve", "--nope"}, 2, "--nope"},
 		{"an unknown output", []string{"version", "-o", "xml"}, 2, "table, json, yaml"},
 		{"arguments where there are none", []string{"serve", "now"}, 2, "takes no arguments"},

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autobot-fleet/autobot/client"
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -16,7 +17,7 @@ func newQueuesCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "queues",
 		Short: "Look at the queues, pause and resume them",
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	o.add(c)
@@ -41,7 +42,7 @@ func newQueuesList(env *environment, o *connection) *cobra.Command {
 		Short: "List the queues with what waits and runs",
 		Long: "List the queues with what waits and runs. The table leaves empty queues out unless --all\n" +
 			"is given; JSON and YAML always have all.",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return o.use(c.Context(), env, func(ctx context.Context, cl *client.Client) error {
 				list, err := cl.Queues(ctx)
@@ -52,7 +53,7 @@ func newQueuesList(env *environment, o *connection) *cobra.Command {
 				for _, q := range list {
 					views = append(views, queueView{q, q.OldestAge.Seconds()})
 				}
-				return env.print(views, func(w io.Writer) error { return printQueues(w, list, all) })
+				return env.Print(views, func(w io.Writer) error { return printQueues(w, list, all) })
 			})
 		},
 	}
@@ -91,7 +92,7 @@ func printQueues(w io.Writer, list []queue.QueueInfo, all bool) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	return printTable(w, []string{"QUEUE", "WAITING", "RUNNING", "OLDEST", "WORKERS", "NOTE"}, rows)
+	return cli.Table(w, []string{"QUEUE", "WAITING", "RUNNING", "OLDEST", "WORKERS", "NOTE"}, rows)
 }
 
 // newQueuesChange is pause and resume.
@@ -101,7 +102,7 @@ func newQueuesChange(env *environment, o *connection, use, short, done string, d
 		Short: short,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("%s needs the name of a queue, or several (see queues list)", c.CommandPath())
+				return cli.Usagef("%s needs the name of a queue, or several (see queues list)", c.CommandPath())
 			}
 			return nil
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/internal/redisconn"
 )
 
@@ -18,7 +19,7 @@ func newRedisCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "redis",
 		Short: "Look at the Redis databases",
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newRedisHealth(env), newRedisInfo(env))
@@ -46,7 +47,7 @@ func askRedis(ctx context.Context, env *environment, name string, then func(*red
 	infos := make([]redisconn.Info, 0, len(names))
 	for _, n := range names {
 		if _, err := m.Client(n); err != nil {
-			return usagef("--database: %v", err)
+			return cli.Usagef("--database: %v", err)
 		}
 		info := m.Info(ctx, n)
 		infos = append(infos, info)
@@ -61,7 +62,7 @@ func askRedis(ctx context.Context, env *environment, name string, then func(*red
 func unreachable(infos []redisconn.Info) error {
 	for _, i := range infos {
 		if !i.Connected {
-			return unreachablef("database %s: %s (autobot-control doctor has the repair)", i.Database, i.Error)
+			return cli.Unreachablef("database %s: %s (autobot-control doctor has the repair)", i.Database, i.Error)
 		}
 	}
 	return nil
@@ -75,14 +76,14 @@ func newRedisHealth(env *environment) *cobra.Command {
 		Long: "Ask every named database, or one, for a sign of life and print the state of the\n" +
 			"connections. The exit code is 69 if one does not answer. What a running control plane\n" +
 			"has counted is at GET /api/redis/health.",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return askRedis(c.Context(), env, name, func(m *redisconn.Manager, infos []redisconn.Info) error {
 				if _, err := m.Facts(c.Context()); err != nil && unreachable(infos) == nil {
 					return err // Facts also finds a policy that drops keys
 				}
 				h := m.Health()
-				if err := env.print(h, func(w io.Writer) error { return printHealth(w, h) }); err != nil {
+				if err := env.Print(h, func(w io.Writer) error { return printHealth(w, h) }); err != nil {
 					return err
 				}
 				return unreachable(infos)
@@ -108,7 +109,7 @@ func printHealth(w io.Writer, h redisconn.Health) error {
 		rows = append(rows, []string{name, d.State, d.Metrics.CircuitBreakerState,
 			fmt.Sprintf("%.1f ms", d.Metrics.AvgResponseTimeMS), text(d.Metrics.LastError)})
 	}
-	return printTable(w, []string{"DATABASE", "STATE", "BREAKER", "ANSWERS IN", "LAST ERROR"}, rows)
+	return cli.Table(w, []string{"DATABASE", "STATE", "BREAKER", "ANSWERS IN", "LAST ERROR"}, rows)
 }
 
 func newRedisInfo(env *environment) *cobra.Command {
@@ -116,11 +117,11 @@ func newRedisInfo(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "info",
 		Short: "Print what is known about one database and its server",
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return askRedis(c.Context(), env, name, func(m *redisconn.Manager, infos []redisconn.Info) error {
 				info := infos[0]
-				err := env.print(info, func(w io.Writer) error {
+				err := env.Print(info, func(w io.Writer) error {
 					if !info.Connected {
 						return nil // the error says it
 					}
@@ -146,7 +147,7 @@ func printInfo(ctx context.Context, w io.Writer, m *redisconn.Manager, i redisco
 		rows = append(rows, []string{"version", f.Version}, []string{"maxmemory-policy", f.MaxmemoryPolicy},
 			[]string{"appendonly", f.Appendonly}, []string{"maxclients", f.MaxClients})
 	}
-	return printTable(w, []string{"WHAT", "VALUE"}, rows)
+	return cli.Table(w, []string{"WHAT", "VALUE"}, rows)
 }
 
 func addDatabaseFlag(c *cobra.Command, name *string, help string) {

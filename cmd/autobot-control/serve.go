@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/autobot-fleet/autobot/control"
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/internal/logging"
 )
 
@@ -22,7 +23,7 @@ func newServeCommand(env *environment) *cobra.Command {
 			"It may start before Redis is there and waits for it. SIGTERM and ctrl-C stop it\n" +
 			"cleanly; SIGHUP reads the configuration again (log level, section failover,\n" +
 			"certificate files), and a configuration with faults changes nothing.",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), env, strict) },
 	}
 	c.Flags().BoolVar(&strict, "strict", false, "end with exit code 78 if Redis is set up in a way that loses tasks")
@@ -42,7 +43,7 @@ func serve(ctx context.Context, env *environment, strict bool) error {
 	if err != nil {
 		return err
 	}
-	log, level, err := logging.New(cfg.Log, env.stderr)
+	log, level, err := logging.New(cfg.Log, env.Stderr)
 	if err != nil {
 		return err
 	}

@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/autobot-fleet/autobot/client"
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -17,7 +17,7 @@ func newTasksCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tasks",
 		Short: "Submit tasks, look at them, and change what happens to them",
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	o.add(c)
@@ -29,14 +29,14 @@ func newTasksCommand(env *environment) *cobra.Command {
 // ids refuses a command line without task ids.
 func ids(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return usagef("%s needs the id of a task, or several", c.CommandPath())
+		return cli.Usagef("%s needs the id of a task, or several", c.CommandPath())
 	}
 	return nil
 }
 
 func oneID(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usagef("%s takes the id of one task, got %d arguments", c.CommandPath(), len(args))
+		return cli.Usagef("%s takes the id of one task, got %d arguments", c.CommandPath(), len(args))
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func eachNamed(env *environment, key string, names []string, do func(name string
 	refused := 0
 	for _, name := range names {
 		status, err := do(name)
-		if err != nil && (len(names) == 1 || clientCode(err) == exitUnreachable || errors.Is(err, client.ErrDenied) || errors.Is(err, context.Canceled)) {
+		if err != nil && (len(names) == 1 || clientCode(err) == cli.ExitUnreachable || errors.Is(err, client.ErrDenied) || errors.Is(err, context.Canceled)) {
 			return err
 		}
 		entry := change{Name: name, Status: status}
@@ -79,11 +79,11 @@ func eachNamed(env *environment, key string, names []string, do func(name string
 		}
 		views = append(views, v)
 	}
-	if err := env.print(views, changesFor(done)); err != nil {
+	if err := env.Print(views, changesFor(done)); err != nil {
 		return err
 	}
 	if refused > 0 {
-		return &exitError{exitFailure, fmt.Errorf("%d of %d were refused", refused, len(names))}
+		return cli.Exitf(cli.ExitFailure, "%d of %d were refused", refused, len(names))
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func newTasksPriority(env *environment, o *connection) *cobra.Command {
 		Short: "Move waiting tasks to the queue of another priority",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return usagef("%s needs a priority and the id of a task, or several", c.CommandPath())
+				return cli.Usagef("%s needs a priority and the id of a task, or several", c.CommandPath())
 			}
 			return nil
 		},
@@ -138,7 +138,7 @@ func newTasksPriority(env *environment, o *connection) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := queue.ParsePriority(args[0])
 			if err != nil {
-				return usagef("%v", err)
+				return cli.Usagef("%v", err)
 			}
 			return o.use(c.Context(), env, func(ctx context.Context, cl *client.Client) error {
 				return each(env, args[1:], func(id string) (string, error) {
@@ -185,11 +185,11 @@ func newTasksRetry(env *environment, o *connection) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0 && f.given():
-				return usagef("give ids or filter flags, not both")
+				return cli.Usagef("give ids or filter flags, not both")
 			case len(args) > 0 && dryRun:
-				return usagef("--dry-run is for filter flags: with ids there is nothing to find out")
+				return cli.Usagef("--dry-run is for filter flags: with ids there is nothing to find out")
 			case len(args) == 0 && !f.given():
-				return usagef("tasks retry needs ids, or at least one of --status, --type, --worker, --queue and --code")
+				return cli.Usagef("tasks retry needs ids, or at least one of --status, --type, --worker, --queue and --code")
 			}
 			return o.use(c.Context(), env, func(ctx context.Context, cl *client.Client) error {
 				if len(args) > 0 {

@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"github.com/autobot-fleet/autobot/client"
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -43,7 +44,7 @@ type bulk struct {
 // prints JSON lines too.
 func submitLines(ctx context.Context, env *environment, cl *client.Client) error {
 	b := &bulk{env: env, cl: cl}
-	in := bufio.NewReaderSize(env.stdin, 64<<10)
+	in := bufio.NewReaderSize(env.Stdin, 64<<10)
 	for n := 1; ; n++ {
 		line, tooLong, err := readLine(in)
 		if errors.Is(err, io.EOF) && len(line) == 0 && !tooLong {
@@ -64,9 +65,9 @@ func submitLines(ctx context.Context, env *environment, cl *client.Client) error
 	}
 	switch {
 	case b.total == 0:
-		return usagef("the standard input holds no submission: it takes one JSON object per line")
+		return cli.Usagef("the standard input holds no submission: it takes one JSON object per line")
 	case b.refused > 0:
-		return &exitError{exitFailure, fmt.Errorf("%d of %d lines were refused", b.refused, b.total)}
+		return cli.Exitf(cli.ExitFailure, "%d of %d lines were refused", b.refused, b.total)
 	}
 	return nil
 }
@@ -142,17 +143,17 @@ func (b *bulk) flush(ctx context.Context) error {
 }
 
 func (b *bulk) print(v lineView) error {
-	if b.env.output == "json" {
+	if b.env.Output == "json" {
 		text, err := json.Marshal(v)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(b.env.stdout, string(text))
+		_, err = fmt.Fprintln(b.env.Stdout, string(text))
 		return err
 	}
-	return b.env.print([]lineView{v}, func(w io.Writer) error {
+	return b.env.Print([]lineView{v}, func(w io.Writer) error {
 		if v.Detail != "" {
-			_, err := fmt.Fprintf(w, "line %d: refused: %s\n", v.Line, printable(v.Detail))
+			_, err := fmt.Fprintf(w, "line %d: refused: %s\n", v.Line, cli.Printable(v.Detail))
 			return err
 		}
 		_, err := fmt.Fprintf(w, "line %d: task %s is %s in %s\n", v.Line, v.TaskID, v.Status, v.Queue)

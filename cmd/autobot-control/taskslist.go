@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autobot-fleet/autobot/client"
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -21,10 +22,10 @@ func newTasksList(env *environment, o *connection) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List tasks: running ones first, then waiting, then ended ones",
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.limit < 0 {
-				return usagef("--limit must be 0 (all) or more, got %d", f.limit)
+				return cli.Usagef("--limit must be 0 (all) or more, got %d", f.limit)
 			}
 			return o.use(c.Context(), env, func(ctx context.Context, cl *client.Client) error {
 				tasks := []queue.Task{}
@@ -34,11 +35,11 @@ func newTasksList(env *environment, o *connection) *cobra.Command {
 					}
 					tasks = append(tasks, t)
 				}
-				if err := env.print(tasks, func(w io.Writer) error { return printTasks(w, tasks) }); err != nil {
+				if err := env.Print(tasks, func(w io.Writer) error { return printTasks(w, tasks) }); err != nil {
 					return err
 				}
-				if env.output == "table" && f.limit > 0 && len(tasks) == f.limit {
-					_, _ = fmt.Fprintf(env.stderr, "there may be more: --limit 0 lists all\n")
+				if env.Output == "table" && f.limit > 0 && len(tasks) == f.limit {
+					_, _ = fmt.Fprintf(env.Stderr, "there may be more: --limit 0 lists all\n")
 				}
 				return nil
 			})
@@ -75,7 +76,7 @@ func newTasksShow(env *environment, o *connection) *cobra.Command {
 				if v.Failure, err = cl.Failure(ctx, t.ID); err != nil {
 					return err
 				}
-				return env.print(v, func(w io.Writer) error { return printTask(w, v) })
+				return env.Print(v, func(w io.Writer) error { return printTask(w, v) })
 			})
 		},
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autobot-fleet/autobot/client"
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -49,7 +50,7 @@ func showResult(ctx context.Context, env *environment, cl *client.Client, id str
 	}
 	saved, err := saveFiles(ctx, cl, document, save)
 	if err == nil || len(saved) > 0 {
-		if err := env.print(document, func(w io.Writer) error { return printResult(w, document, saved) }); err != nil {
+		if err := env.Print(document, func(w io.Writer) error { return printResult(w, document, saved) }); err != nil {
 			return err
 		}
 		tellSaved(env, saved)
@@ -66,11 +67,11 @@ func saveFiles(ctx context.Context, cl *client.Client, document json.RawMessage,
 
 // tellSaved names the files where stdout holds the document alone.
 func tellSaved(env *environment, saved []client.Saved) {
-	if env.output == "table" {
+	if env.Output == "table" {
 		return
 	}
 	for _, s := range saved {
-		_, _ = fmt.Fprintln(env.stderr, "saved", s.Path)
+		_, _ = fmt.Fprintln(env.Stderr, "saved", s.Path)
 	}
 }
 
@@ -78,18 +79,18 @@ func tellSaved(env *environment, saved []client.Saved) {
 func showFailure(ctx context.Context, env *environment, cl *client.Client, id string, f *queue.FailedError, save string) error {
 	saved, err := saveFiles(ctx, cl, f.Document, save)
 	for _, s := range saved {
-		_, _ = fmt.Fprintln(env.stderr, "saved", s.Path)
+		_, _ = fmt.Fprintln(env.Stderr, "saved", s.Path)
 	}
-	if env.output != "table" && len(f.Document) > 0 {
-		if err := env.print(f.Document, nil); err != nil {
+	if env.Output != "table" && len(f.Document) > 0 {
+		if err := env.Print(f.Document, nil); err != nil {
 			return err
 		}
 	}
 	if err != nil {
-		_, _ = fmt.Fprintln(env.stderr, "autobot-control:", err)
+		_, _ = fmt.Fprintln(env.Stderr, "autobot-control:", err)
 	}
 	if f.Status == queue.StatusCancelled {
-		return &exitError{exitFailure, fmt.Errorf("task %s was cancelled", id)}
+		return cli.Exitf(cli.ExitFailure, "task %s was cancelled", id)
 	}
 	var doc struct{ Error struct{ Hint string } }
 	_ = json.Unmarshal(f.Document, &doc) // a foreign worker may have written anything
@@ -100,7 +101,7 @@ func showFailure(ctx context.Context, env *environment, cl *client.Client, id st
 	if hint := doc.Error.Hint; hint != "" && !strings.Contains(text, hint) {
 		text += " (" + hint + ")"
 	}
-	return &exitError{exitFailure, fmt.Errorf("task %s failed: %s", id, printable(text))}
+	return cli.Exitf(cli.ExitFailure, "task %s failed: %s", id, cli.Printable(text))
 }
 
 // resultDocument is what a result has beside the output of its operation.
@@ -139,21 +140,21 @@ func printResult(w io.Writer, document json.RawMessage, saved []client.Saved) er
 	}
 	lines := []string{string(text)}
 	for _, warning := range doc.Meta.Warnings {
-		lines = append(lines, printable("warning: "+warning.Code+": "+warning.Message))
+		lines = append(lines, cli.Printable("warning: "+warning.Code+": "+warning.Message))
 	}
 	for i, a := range doc.Artifacts {
 		line := fmt.Sprintf("file: %s (%s, %s)", a.Name, a.MediaType, size(a.Bytes))
 		if i < len(saved) {
 			line += ", saved as " + saved[i].Path
 		}
-		lines = append(lines, printable(line))
+		lines = append(lines, cli.Printable(line))
 	}
 	e := doc.Meta.Executor
 	by := e.Name + " " + e.Version
 	if e.Engine != "" {
 		by += " with " + strings.TrimSpace(e.Engine+" "+e.EngineVersion)
 	}
-	lines = append(lines, printable(fmt.Sprintf("completed on %s by %s in %g ms", doc.Meta.Worker, by, doc.Meta.Timing.Total)))
+	lines = append(lines, cli.Printable(fmt.Sprintf("completed on %s by %s in %g ms", doc.Meta.Worker, by, doc.Meta.Timing.Total)))
 	_, err = fmt.Fprintln(w, strings.Join(lines, "\n"))
 	return err
 }

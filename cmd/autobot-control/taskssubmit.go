@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autobot-fleet/autobot/client"
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -44,15 +45,15 @@ func newTasksSubmit(env *environment, o *connection) *cobra.Command {
 			switch {
 			case len(args) == 1 && args[0] == "-":
 				if name := changedFlag(c, f); name != "" {
-					return usagef("--%s is for one task; with - each line says everything itself", name)
+					return cli.Usagef("--%s is for one task; with - each line says everything itself", name)
 				}
 				return o.use(c.Context(), env, func(ctx context.Context, cl *client.Client) error { return submitLines(ctx, env, cl) })
 			case len(args) == 0:
-				return usagef("tasks submit needs the type of the task, or - for JSON lines (see tasks submit --help)")
+				return cli.Usagef("tasks submit needs the type of the task, or - for JSON lines (see tasks submit --help)")
 			case len(args) > 2:
-				return usagef("tasks submit takes a type and a payload, got %d arguments (put the JSON into single quotes)", len(args))
+				return cli.Usagef("tasks submit takes a type and a payload, got %d arguments (put the JSON into single quotes)", len(args))
 			}
-			s, err := f.submission(c, env.stdin, args)
+			s, err := f.submission(c, env.Stdin, args)
 			if err != nil {
 				return err
 			}
@@ -101,25 +102,25 @@ func (f *submitFlags) submission(c *cobra.Command, stdin io.Reader, args []strin
 		ResultTTL: f.resultTTL, UniqueKey: f.uniqueKey, Exclude: f.exclude, Worker: f.worker,
 	}
 	if f.save != "" && !f.wait {
-		return s, usagef("--save needs --wait: there is nothing to save before the task has ended (later: tasks result ID --save DIR)")
+		return s, cli.Usagef("--save needs --wait: there is nothing to save before the task has ended (later: tasks result ID --save DIR)")
 	}
 	if c.Flags().Changed("max-retries") {
 		s.MaxRetries = &f.maxRetries
 	}
 	if f.runAt != "" {
 		if c.Flags().Changed("delay") {
-			return s, usagef("give --run-at or --delay, not both")
+			return s, cli.Usagef("give --run-at or --delay, not both")
 		}
 		at, err := parseMoment(f.runAt)
 		if err != nil {
-			return s, usagef("--run-at: %v", err)
+			return s, cli.Usagef("--run-at: %v", err)
 		}
 		s.RunAt = at
 	}
 	for _, l := range f.labels {
 		k, v, ok := strings.Cut(l, "=")
 		if !ok || k == "" {
-			return s, usagef("--label takes name=value, got %q", l)
+			return s, cli.Usagef("--label takes name=value, got %q", l)
 		}
 		if s.Labels == nil {
 			s.Labels = map[string]string{}
@@ -134,7 +135,7 @@ func (f *submitFlags) submission(c *cobra.Command, stdin io.Reader, args []strin
 		s.Payload = payload
 	}
 	if err := s.Validate(); err != nil {
-		return s, usagef("%v", err)
+		return s, cli.Usagef("%v", err)
 	}
 	return s, nil
 }
@@ -160,13 +161,13 @@ func readPayload(arg string, stdin io.Reader) (json.RawMessage, error) {
 		name = arg[1:]
 		file, err := os.Open(filepath.Clean(name))
 		if err != nil {
-			return nil, usagef("read the payload: %v", err)
+			return nil, cli.Usagef("read the payload: %v", err)
 		}
 		defer func() { _ = file.Close() }()
 		from = file
 	default:
 		if err := queue.CheckPayloadJSON([]byte(arg)); err != nil {
-			return nil, usagef("%v (a payload from a file is @FILE, from the standard input -)", err)
+			return nil, cli.Usagef("%v (a payload from a file is @FILE, from the standard input -)", err)
 		}
 		return json.RawMessage(arg), nil
 	}
@@ -175,10 +176,10 @@ func readPayload(arg string, stdin io.Reader) (json.RawMessage, error) {
 		return nil, fmt.Errorf("read the payload from %s: %w", name, err)
 	}
 	if len(text) > queue.MaxPayload {
-		return nil, usagef("payload: %s holds more than %d bytes: pass large input as an artifact", name, queue.MaxPayload)
+		return nil, cli.Usagef("payload: %s holds more than %d bytes: pass large input as an artifact", name, queue.MaxPayload)
 	}
 	if err := queue.CheckPayloadJSON(text); err != nil {
-		return nil, usagef("%v (read from %s)", err, name)
+		return nil, cli.Usagef("%v (read from %s)", err, name)
 	}
 	return text, nil
 }
@@ -197,7 +198,7 @@ func submitOne(ctx context.Context, env *environment, cl *client.Client, s queue
 	}
 	if !f.wait {
 		v := receiptView{receipt.ID, receipt.Queue, receipt.Status}
-		return env.print(v, func(w io.Writer) error {
+		return env.Print(v, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "task %s is %s in %s\n", receipt.ID, receipt.Status, receipt.Queue)
 			return err
 		})

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/autobot-fleet/autobot/client"
-	"github.com/autobot-fleet/autobot/cmd/autobot-control/internal/term"
+	"github.com/autobot-fleet/autobot/cmd/autobot-control/internal/follow"
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -19,10 +20,10 @@ const doubtAfter = 3 * time.Second
 // awaitTask shows a task's progress on stderr until it has ended.
 func awaitTask(ctx context.Context, env *environment, cl *client.Client, receipt queue.Receipt) (json.RawMessage, error) {
 	label := "task " + receipt.ID
-	if _, ok := term.Width(env.stderr); ok {
-		label = term.Cut(label, 14) // room for what happens
+	if _, ok := cli.Width(env.Stderr); ok {
+		label = cli.Cut(label, 14) // room for what happens
 	}
-	show := term.NewFollower(env.stderr, label)
+	show := follow.New(env.Stderr, label)
 	doubts, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -34,13 +35,13 @@ func awaitTask(ctx context.Context, env *environment, cl *client.Client, receipt
 	<-ended
 	show.Close()
 	if errors.Is(err, context.Canceled) {
-		return nil, &exitError{exitFailure, fmt.Errorf("stopped waiting; task %s goes on (autobot-control tasks watch %s, or tasks cancel)", receipt.ID, receipt.ID)}
+		return nil, cli.Exitf(cli.ExitFailure, "stopped waiting; task %s goes on (autobot-control tasks watch %s, or tasks cancel)", receipt.ID, receipt.ID)
 	}
 	return document, err
 }
 
 // doubt says why a task waits that nobody takes.
-func doubt(ctx context.Context, cl *client.Client, receipt queue.Receipt, show *term.Follower) {
+func doubt(ctx context.Context, cl *client.Client, receipt queue.Receipt, show *follow.Follower) {
 	tick := time.NewTicker(doubtAfter)
 	defer tick.Stop()
 	for {

@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autobot-fleet/autobot/client"
-	"github.com/autobot-fleet/autobot/cmd/autobot-control/internal/term"
+	"github.com/autobot-fleet/autobot/cmd/autobot-control/internal/follow"
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -69,15 +70,15 @@ type eventView struct {
 }
 
 func printEvent(env *environment, e client.Event) error {
-	if env.output == "table" {
+	if env.Output == "table" {
 		text := "events may have been missed"
 		switch e.Kind {
 		case queue.EventState:
-			text = term.StateLine(e.State)
+			text = follow.StateLine(e.State)
 		case queue.EventProgress:
-			text = term.ProgressLine(e.Progress)
+			text = follow.ProgressLine(e.Progress)
 		}
-		_, err := fmt.Fprintf(env.stdout, "%s  %s  %s\n", time.Now().Format("15:04:05.000"), printable(e.Task), printable(text))
+		_, err := fmt.Fprintf(env.Stdout, "%s  %s  %s\n", time.Now().Format("15:04:05.000"), cli.Printable(e.Task), cli.Printable(text))
 		return err
 	}
 	v := eventView{Time: time.Now().UTC(), TaskID: e.Task, Event: e.Kind}
@@ -87,13 +88,13 @@ func printEvent(env *environment, e client.Event) error {
 	case queue.EventProgress:
 		v.Progress = e.Progress.Raw
 	}
-	if env.output == "yaml" {
-		return env.print([]eventView{v}, nil)
+	if env.Output == "yaml" {
+		return env.Print([]eventView{v}, nil)
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(env.stdout, string(text))
+	_, err = fmt.Fprintln(env.Stdout, string(text))
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/autobot-fleet/autobot/client"
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -20,7 +21,7 @@ func changesFor(done []change) func(io.Writer) error {
 			if d.Detail != "" {
 				text = "refused: " + d.Detail
 			}
-			if _, err := fmt.Fprintf(w, "%s: %s\n", printable(d.Name), printable(text)); err != nil {
+			if _, err := fmt.Fprintf(w, "%s: %s\n", cli.Printable(d.Name), cli.Printable(text)); err != nil {
 				return err
 			}
 		}
@@ -29,18 +30,18 @@ func changesFor(done []change) func(io.Writer) error {
 }
 
 func printRetries(env *environment, report client.RetryReport) error {
-	err := env.print(report, func(w io.Writer) error {
+	err := env.Print(report, func(w io.Writer) error {
 		what := "queued again"
 		if report.DryRun {
 			what = "would be queued again"
 		}
 		for _, id := range report.Retried {
-			if _, err := fmt.Fprintf(w, "%s: %s\n", printable(id), what); err != nil {
+			if _, err := fmt.Fprintf(w, "%s: %s\n", cli.Printable(id), what); err != nil {
 				return err
 			}
 		}
 		for _, id := range slices.Sorted(maps.Keys(report.Refused)) {
-			if _, err := fmt.Fprintf(w, "%s: refused: %s\n", printable(id), printable(report.Refused[id])); err != nil {
+			if _, err := fmt.Fprintf(w, "%s: refused: %s\n", cli.Printable(id), cli.Printable(report.Refused[id])); err != nil {
 				return err
 			}
 		}
@@ -48,7 +49,7 @@ func printRetries(env *environment, report client.RetryReport) error {
 		return err
 	})
 	if err == nil && len(report.Refused) > 0 {
-		return &exitError{exitFailure, fmt.Errorf("%s refused", count(len(report.Refused), "task"))}
+		return cli.Exitf(cli.ExitFailure, "%s refused", count(len(report.Refused), "task"))
 	}
 	return err
 }
@@ -88,7 +89,7 @@ func printTasks(w io.Writer, tasks []queue.Task) error {
 		}
 		rows = append(rows, []string{t.ID, t.Type, status, ago(t.CreatedAt), worker, priority, retries, note})
 	}
-	return printTable(w, []string{"TASK", "TYPE", "STATUS", "AGE", "WORKER", "PRIORITY", "RETRIES", "ERROR"}, rows)
+	return cli.Table(w, []string{"TASK", "TYPE", "STATUS", "AGE", "WORKER", "PRIORITY", "RETRIES", "ERROR"}, rows)
 }
 
 // ago is how long a moment lies back, "" for none.
@@ -134,7 +135,7 @@ func fields(w io.Writer, pairs [][2]string) error {
 			if i > 0 {
 				name = ""
 			}
-			if _, err := fmt.Fprintf(w, "%-*s  %s\n", width, name, printable(line)); err != nil {
+			if _, err := fmt.Fprintf(w, "%-*s  %s\n", width, name, cli.Printable(line)); err != nil {
 				return err
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/autobot-fleet/autobot/client"
 	"github.com/autobot-fleet/autobot/fleet"
+	"github.com/autobot-fleet/autobot/internal/cli"
 )
 
 func newWorkersCommand(env *environment) *cobra.Command {
@@ -19,7 +20,7 @@ func newWorkersCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "workers",
 		Short: "Look at the workers, drain and resume them",
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	o.add(c)
@@ -35,14 +36,14 @@ func newWorkersList(env *environment, o *connection) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the workers and what they are up to",
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return o.use(c.Context(), env, func(ctx context.Context, cl *client.Client) error {
 				list, err := cl.Workers(ctx)
 				if err != nil {
 					return err
 				}
-				return env.print(list, func(w io.Writer) error { return printWorkers(w, list) })
+				return env.Print(list, func(w io.Writer) error { return printWorkers(w, list) })
 			})
 		},
 	}
@@ -59,7 +60,7 @@ func printWorkers(w io.Writer, list []fleet.Worker) error {
 			k.ID, string(k.State), fmt.Sprintf("%d/%s", k.Tasks, slots(k)), load(k), beat(k), strings.Join(served(k), " "), k.Reason,
 		})
 	}
-	return printTable(w, []string{"WORKER", "STATE", "TASKS", "CPU", "BEAT", "SERVES", "NOTE"}, rows)
+	return cli.Table(w, []string{"WORKER", "STATE", "TASKS", "CPU", "BEAT", "SERVES", "NOTE"}, rows)
 }
 
 // slots is how many tasks a worker takes at once; a foreign one does not say.
@@ -101,7 +102,7 @@ func newWorkersShow(env *environment, o *connection) *cobra.Command {
 		Short: "Print everything about one worker",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("%s takes the id of one worker, got %d arguments", c.CommandPath(), len(args))
+				return cli.Usagef("%s takes the id of one worker, got %d arguments", c.CommandPath(), len(args))
 			}
 			return nil
 		},
@@ -111,7 +112,7 @@ func newWorkersShow(env *environment, o *connection) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return env.print(k, func(w io.Writer) error { return printWorker(w, k) })
+				return env.Print(k, func(w io.Writer) error { return printWorker(w, k) })
 			})
 		},
 	}
@@ -152,7 +153,7 @@ func newWorkersChange(env *environment, o *connection, use, short, done string, 
 		Short: short,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("%s needs the id of a worker, or several", c.CommandPath())
+				return cli.Usagef("%s needs the id of a worker, or several", c.CommandPath())
 			}
 			return nil
 		},

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/autobot-fleet/autobot/client"
-	"github.com/autobot-fleet/autobot/cmd/autobot-control/internal/term"
+	"github.com/autobot-fleet/autobot/cmd/autobot-control/internal/follow"
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -60,7 +61,7 @@ func (f *fleet) demo(ctx context.Context, status agentStatus) (good bool, err er
 func (f *fleet) demoTask(ctx context.Context, c *client.Client, executor string, t demoTask) outcome {
 	o := outcome{executor: executor}
 	begin := time.Now()
-	show := term.NewFollower(f.o.Out, fmt.Sprintf("  %s: %s", executor, t.about))
+	show := follow.New(f.o.Out, fmt.Sprintf("  %s: %s", executor, t.about))
 	document, err := runDemo(ctx, c, t, show)
 	show.Close()
 	o.took = time.Since(begin)
@@ -83,7 +84,7 @@ func (f *fleet) demoTask(ctx context.Context, c *client.Client, executor string,
 	return o
 }
 
-func runDemo(ctx context.Context, c *client.Client, t demoTask, show *term.Follower) (json.RawMessage, error) {
+func runDemo(ctx context.Context, c *client.Client, t demoTask, show *follow.Follower) (json.RawMessage, error) {
 	limited, cancel := context.WithTimeout(ctx, demoPatience)
 	defer cancel()
 	receipt, err := c.Submit(limited, submission(t))
@@ -114,5 +115,5 @@ func (f *fleet) table(list []outcome) {
 		rows = append(rows, []string{o.executor, o.worker, fmt.Sprintf("%.2f s", o.took.Seconds()), o.result, files})
 	}
 	// A screen that is gone is no reason to fail.
-	_ = term.Table(f.o.Out, []string{"EXECUTOR", "WORKER", "TIME", "RESULT", "FILE"}, rows)
+	_ = cli.Table(f.o.Out, []string{"EXECUTOR", "WORKER", "TIME", "RESULT", "FILE"}, rows)
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/autobot-fleet/autobot/client"
-	"github.com/autobot-fleet/autobot/cmd/autobot-control/internal/term"
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/internal/redisconn"
 )
 
@@ -245,9 +245,9 @@ func (f *fleet) farewell() {
 
 // say writes one line, or more where it does not fit.
 func (f *fleet) say(format string, args ...any) {
-	text := term.Printable(fmt.Sprintf(format, args...))
-	if width, ok := term.Width(f.o.Out); ok {
-		text = term.Wrap(text, width, "              ")
+	text := cli.Printable(fmt.Sprintf(format, args...))
+	if width, ok := cli.Width(f.o.Out); ok {
+		text = cli.Wrap(text, width, "              ")
 	}
 	_, _ = fmt.Fprintln(f.o.Out, text) // a screen that is gone must not stop the fleet's orderly end
 }

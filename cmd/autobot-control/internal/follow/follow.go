@@ -1,4 +1,5 @@
-package term
+// Package follow shows people what happens to one task.
+package follow
 
 import (
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/autobot-fleet/autobot/client"
+	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -24,11 +26,11 @@ type Follower struct {
 	state client.State
 }
 
-// NewFollower returns a follower that writes to w. Close it before other lines
+// New returns a follower that writes to w. Close it before other lines
 // are written.
-func NewFollower(w io.Writer, label string) *Follower {
-	f := &Follower{w: w, label: Printable(label)}
-	width, ok := Width(w)
+func New(w io.Writer, label string) *Follower {
+	f := &Follower{w: w, label: cli.Printable(label)}
+	width, ok := cli.Width(w)
 	if !ok {
 		return f
 	}
@@ -84,7 +86,7 @@ func (f *Follower) State() client.State {
 
 // show draws the bar, or prints a line that is new.
 func (f *Follower) show(percent int, text string) {
-	text = Printable(text)
+	text = cli.Printable(text)
 	if f.bar == nil {
 		if text != f.last {
 			_, _ = fmt.Fprintf(f.w, "%s: %s\n", f.label, text)
@@ -92,12 +94,12 @@ func (f *Follower) show(percent int, text string) {
 		f.last = text
 		return
 	}
-	width, _ := Width(f.w)
+	width, _ := cli.Width(f.w)
 	room := width - max(10, min(30, width/4)) - 10 // bar and percentage
 	if percent >= 0 {
 		_ = f.bar.Set(min(percent, 99)) // the bar vanishes at 100; Close does that
 	}
-	f.bar.Describe(Cut(f.label+": "+text, max(room, 10)))
+	f.bar.Describe(cli.Cut(f.label+": "+text, max(room, 10)))
 }
 
 // Close removes the bar.

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -10,18 +10,19 @@ import (
 	"github.com/autobot-fleet/autobot/internal/buildinfo"
 )
 
-func newVersionCommand(env *environment) *cobra.Command {
+// NewVersion returns the command that says which build this is.
+func (a *App) NewVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print which build this is",
-		Args:  noArguments,
+		Args:  NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			v := map[string]string{
 				"version": buildinfo.Version, "commit": buildinfo.Commit,
 				"go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 			}
-			return env.print(v, func(w io.Writer) error {
-				_, err := fmt.Fprintln(w, "autobot-control", buildinfo.String())
+			return a.Print(v, func(w io.Writer) error {
+				_, err := fmt.Fprintln(w, a.Name, buildinfo.String())
 				return err
 			})
 		},

@@ -1,0 +1,9 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/autobot-fleet/autobot/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }

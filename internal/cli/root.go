@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Root returns the root command with the global flags and help; the program
+// adds its commands.
+func (a *App) Root() *cobra.Command {
+	root := &cobra.Command{
+		Use:               a.Name,
+		Short:             a.Short,
+		Long:              a.Long,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              NoArguments,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	a.addGlobalFlags(root)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return Usagef("%v (see %s --help)", err, c.CommandPath())
+	})
+	root.SetHelpCommand(newHelp())
+	return root
+}
+
+// Run executes one command line and returns the exit code. Errors are one
+// clear sentence on Stderr.
+func (a *App) Run(root *cobra.Command, args []string) int {
+	root.SetArgs(args)
+	root.SetIn(a.Stdin)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
+	err := root.ExecuteContext(context.Background())
+	if err == nil {
+		return ExitOK
+	}
+	var e *ExitError
+	if !errors.As(err, &e) {
+		e = &ExitError{Code: a.codeFor(err), Err: err}
+	}
+	if e.Err != nil {
+		_, _ = io.WriteString(a.Stderr, a.Name+": "+strings.TrimRight(e.Err.Error(), "\n")+"\n")
+	}
+	return e.Code
+}
+
+// newHelp prints the help of a command, and does not pass over a name that is
+// none.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:               "help [command]",
+		Short:             "Print the help of a command",
+		ValidArgsFunction: completeCommands,
+		RunE: func(c *cobra.Command, args []string) error {
+			target, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return Usagef("there is no command %q (see %s --help)", strings.Join(args, " "), c.Root().Name())
+			}
+			target.InitDefaultHelpFlag() // shown as with --help
+			return target.Help()
+		},
+	}
+}
+
+// completeCommands offers the subcommands of the command that args name.
+func completeCommands(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	if target, rest, err := c.Root().Find(args); err == nil && len(rest) == 0 {
+		for _, sub := range target.Commands() {
+			if sub.IsAvailableCommand() && strings.HasPrefix(sub.Name(), start) {
+				names = append(names, sub.Name()+"\t"+sub.Short)
+			}
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// NoArguments refuses arguments; for a command with subcommands it names the
+// nearest one.
+func NoArguments(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if !c.HasSubCommands() {
+		return Usagef("%s takes no arguments, got %q", c.CommandPath(), args[0])
+	}
+	c.SuggestionsMinimumDistance = 2 // letters that may be wrong
+	hint := "see " + c.CommandPath() + " --help"
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return Usagef("unknown command %q for %s (%s)", args[0], c.CommandPath(), hint)
+}
+
+// Group returns a command that has only subcommands.
+func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  NoArguments,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(commands...)
+	return c
+}
