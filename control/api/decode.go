@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/autobot-fleet/autobot/internal/nearest"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -199,43 +200,19 @@ func orBody(path string) string {
 // suggest names the known word nearest to a wrong one, or all when none is
 // near.
 func suggest(word string, known []string) string {
-	best, distance := "", len(word)/2+1
 	sorted := slices.Sorted(slices.Values(known))
-	for _, k := range sorted {
-		if d := editDistance(word, k, distance); d < distance {
-			best, distance = k, d
+	near := nearest.By(sorted, 1, func(k string) (int, bool) {
+		if len(word) > 64 { // nobody mistypes that
+			return 0, false
 		}
-	}
-	if best != "" {
-		return fmt.Sprintf(" (did you mean %q?)", best)
-	}
-	if len(known) == 0 {
+		far := nearest.Distance(word, k)
+		return far, far <= len(word)/2
+	})
+	switch {
+	case len(near) > 0:
+		return fmt.Sprintf(" (did you mean %q?)", near[0])
+	case len(known) == 0:
 		return ""
 	}
 	return " (known: " + strings.Join(sorted, ", ") + ")"
-}
-
-// editDistance counts the letters to change, add or drop to get from a to b;
-// from limit on the exact figure does not matter.
-func editDistance(a, b string, limit int) int {
-	if len(a) > 64 || len(a)-len(b) > limit || len(b)-len(a) > limit {
-		return limit
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next := min(diagonal+cost, row[j]+1, row[j+1]+1)
-			diagonal, row[j+1] = row[j+1], next
-		}
-	}
-	return row[len(b)]
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/text/language"
 
 	"github.com/autobot-fleet/autobot/executors"
+	"github.com/autobot-fleet/autobot/internal/nearest"
 )
 
 // catalogue finds the voice for a task among those that are installed.
@@ -33,7 +34,7 @@ func (c catalogue) find(id string) (Voice, error) {
 		err.Hint = "use a voice that op list_voices shows, for example " + c.def
 		return Voice{}, err
 	}
-	return Voice{}, notFound("voice", id, nearest(id, c.ids()))
+	return Voice{}, notFound("voice", id, threeNearest(id, c.ids()))
 }
 
 var languageGrammar = regexp.MustCompile(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`)
@@ -57,7 +58,7 @@ func (c catalogue) speak(tag string) (Voice, error) {
 			return v, nil
 		}
 	}
-	return Voice{}, notFound("language", tag, nearest(strings.ToLower(tag), c.languages()))
+	return Voice{}, notFound("language", tag, threeNearest(strings.ToLower(tag), c.languages()))
 }
 
 // ancestry returns tag and its ever shorter beginnings, lower case, then the
@@ -157,41 +158,8 @@ func notFound(kind, name string, near []string) error {
 	return err
 }
 
-// nearest returns the three candidates with the smallest edit distance to name,
-// nearest first.
-func nearest(name string, candidates []string) []string {
-	type scored struct {
-		s string
-		d int
-	}
-	all := make([]scored, 0, len(candidates))
-	for _, c := range candidates {
-		all = append(all, scored{c, editDistance(name, c)})
-	}
-	slices.SortStableFunc(all, func(a, b scored) int { return a.d - b.d })
-	var out []string
-	for _, s := range all[:min(3, len(all))] {
-		out = append(out, s.s)
-	}
-	return out
-}
-
-// editDistance is the Levenshtein distance of two ASCII names.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diag
-			if a[i] != b[j] {
-				cost = 1 + min(diag, row[j], row[j+1])
-			}
-			diag, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
+// threeNearest returns the three candidates with the smallest edit distance to
+// name, nearest first.
+func threeNearest(name string, candidates []string) []string {
+	return nearest.By(candidates, 3, func(c string) (int, bool) { return nearest.Distance(name, c), true })
 }

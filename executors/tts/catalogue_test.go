@@ -110,15 +110,3 @@ func TestListVoices(t *testing.T) {
 		}
 	}
 }
-
-func TestEditDistance(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"en-us", "en-us", 0}, {"abc", "acb", 2}} {
-		if got := editDistance(tt.a, tt.b); got != tt.want {
-			t.Errorf("%s, %s: %d, want %d", tt.a, tt.b, got, tt.want)
-		}
-	}
-}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/autobot-fleet/autobot/internal/nearest"
 )
 
 // EnvApplier is implemented by a section that also reads variables of other
@@ -152,7 +154,7 @@ func (l *loader) warnAboutNearNames(prefix string, env environment, known map[st
 			continue
 		}
 		for name := range known {
-			if _, alsoSet := env[name]; !alsoSet && distance(variable, name) <= 2 {
+			if _, alsoSet := env[name]; !alsoSet && nearest.Distance(variable, name) <= 2 {
 				l.warnings = append(l.warnings, fmt.Sprintf("the variable %s is not known; did you mean %s?", variable, name))
 				break
 			}
