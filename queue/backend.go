@@ -154,6 +154,7 @@ type MonitorSide interface {
 	Promote(ctx context.Context, n int) (moved int, next time.Duration, err error)
 	// Expire deletes up to n ended tasks that are past their retention.
 	Expire(ctx context.Context, l Lease, n int) (deleted int, err error)
-	// Discover walks the server for queues that only foreign clients use.
+	// Discover walks the server for queues that only foreign clients use, and
+	// gives everybody the tasks in the inboxes of workers that take none.
 	Discover(ctx context.Context) error
 }

@@ -52,6 +52,9 @@ func (s *Submission) Validate() error {
 		if err := CheckWorkerID(s.Worker); err != nil {
 			return err
 		}
+		if s.Delay > 0 || !s.RunAt.IsZero() {
+			return &InvalidError{Field: "worker", Rule: "cannot be given together with delay or run_at: who lives then is not known yet"}
+		}
 	}
 	for i, w := range s.Exclude {
 		if !workerPattern.MatchString(w) {

@@ -118,6 +118,14 @@ func (b *Backend) places(ctx context.Context, f queue.Filter) ([]place, error) {
 			for _, n := range names {
 				out = append(out, place{b.key.queue(n), 'r'})
 			}
+			workers, err := b.rdb.SMembers(ctx, b.key.inboxes()).Result()
+			if err != nil {
+				return nil, fmt.Errorf("list inboxes: %w", err)
+			}
+			slices.Sort(workers)
+			for _, w := range workers {
+				out = append(out, place{b.key.inbox(w), 'r'})
+			}
 			out = append(out, place{b.key.delayed(), 'd'})
 		}
 	}

@@ -128,9 +128,13 @@ func (b *Backend) Migrate(ctx context.Context, l queue.Lease, worker string, ids
 func (b *Backend) Conclude(ctx context.Context, l queue.Lease, worker string) (*queue.FailoverEvent, error) {
 	keys := []string{b.key.leader(), b.key.epoch(), b.key.heartbeat(worker), b.key.tasks(worker), b.key.config(worker),
 		b.key.registered(), b.key.failoverLog()}
-	w, err := b.run(ctx, scripts.conclude, keys, worker, l.Holder, strconv.FormatInt(l.Epoch, 10)).StringSlice()
-	if err != nil {
-		return nil, fmt.Errorf("conclude the failover of worker %q: %w", worker, err)
+	w := []string{"inbox"}
+	for w[0] == "inbox" { // longer than one script moves
+		var err error
+		w, err = b.run(ctx, scripts.conclude, keys, worker, l.Holder, strconv.FormatInt(l.Epoch, 10)).StringSlice()
+		if err != nil {
+			return nil, fmt.Errorf("conclude the failover of worker %q: %w", worker, err)
+		}
 	}
 	if w[0] != "ok" {
 		return nil, monitorError(w[0])
@@ -238,8 +242,22 @@ func (b *Backend) Expire(ctx context.Context, l queue.Lease, n int) (int, error)
 	return int(parseInt(w[1])), monitorError(w[0])
 }
 
-// Discover adds queues that only foreign clients use to the known ones. See
-// queue.MonitorSide.
+// emptyInboxes gives everybody the tasks that were placed on workers who are
+// drained or gone: a foreign monitor removes a worker without looking there.
+func (b *Backend) emptyInboxes(ctx context.Context) error {
+	for {
+		more, err := b.run(ctx, scripts.inboxes, []string{b.key.inboxes(), b.key.registered(), b.key.cordoned()}, pipelineChunk).Int()
+		if err != nil {
+			return fmt.Errorf("empty the inboxes of workers that take no tasks: %w", err)
+		}
+		if more == 0 {
+			return nil
+		}
+	}
+}
+
+// Discover adds queues that only foreign clients use to the known ones, and
+// empties inboxes that nobody looks into. See queue.MonitorSide.
 func (b *Backend) Discover(ctx context.Context) error {
 	names := map[string]bool{}
 	walk := func(ctx context.Context, c redis.Cmdable) error {
@@ -270,8 +288,8 @@ func (b *Backend) Discover(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look for queues: %w", err)
 	}
-	if len(names) == 0 {
-		return nil
+	if err := b.emptyInboxes(ctx); err != nil || len(names) == 0 {
+		return err
 	}
 	members := make([]any, 0, len(names))
 	for n := range names {

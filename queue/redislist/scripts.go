@@ -14,11 +14,11 @@ import (
 var sources embed.FS
 
 var scripts = struct {
-	adopt, cancel, claim, conclude, del, deregister, expire, fail, finish, lead, migrate, progress, promote,
+	adopt, cancel, claim, conclude, del, deregister, expire, fail, finish, inboxes, lead, migrate, progress, promote,
 	reap, recover, register, release, renew, reprioritise, resign, retry, submit, unexclude *redis.Script
 }{
 	adopt: load("adopt"), cancel: load("cancel"), claim: load("claim"), conclude: load("conclude"), del: load("delete"),
-	deregister: load("deregister"), expire: load("expire"), fail: load("fail"), finish: load("finish"), lead: load("lead"),
+	deregister: load("deregister"), expire: load("expire"), fail: load("fail"), finish: load("finish"), inboxes: load("inboxes"), lead: load("lead"),
 	migrate: load("migrate"), progress: load("progress"), promote: load("promote"), reap: load("reap"),
 	recover: load("recover"), register: load("register"), release: load("release"), renew: load("renew"),
 	reprioritise: load("reprioritise"), resign: load("resign"), retry: load("retry"), submit: load("submit"),

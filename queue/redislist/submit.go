@@ -50,6 +50,8 @@ func (b *Backend) SubmitAll(ctx context.Context, all []queue.Submission) ([]queu
 			switch reply[2*k] {
 			case "ok":
 				out[i].Status = queue.StatusQueued
+			case "worker":
+				out[i].Err = &queue.InvalidError{Field: "worker", Rule: fmt.Sprintf("no worker %q is registered", all[i].Worker)}
 			case "exists":
 				out[i].Err = fmt.Errorf("submit task %q: %w", out[i].ID, queue.ErrExists)
 			default:

@@ -152,14 +152,18 @@ func (b *Backend) Recover(ctx context.Context, worker string, generation int64, 
 // Deregister is the last act of a clean stop. See queue.WorkerSide.
 func (b *Backend) Deregister(ctx context.Context, worker string, generation int64) error {
 	keys := []string{b.key.heartbeat(worker), b.key.config(worker), b.key.tasks(worker), b.key.registered()}
-	state, err := b.run(ctx, scripts.deregister, keys, worker, strconv.FormatInt(generation, 10)).Text()
-	if err != nil {
-		return fmt.Errorf("deregister worker %q: %w", worker, err)
+	for {
+		state, err := b.run(ctx, scripts.deregister, keys, worker, strconv.FormatInt(generation, 10)).Text()
+		switch {
+		case err != nil:
+			return fmt.Errorf("deregister worker %q: %w", worker, err)
+		case state == "inbox":
+			continue // its inbox is longer than one script moves
+		case state == "not_empty":
+			return fmt.Errorf("deregister worker %q: %w", worker, queue.ErrNotEmpty)
+		}
+		return stateError(state)
 	}
-	if state == "not_empty" {
-		return fmt.Errorf("deregister worker %q: %w", worker, queue.ErrNotEmpty)
-	}
-	return stateError(state)
 }
 
 // Unexclude drops exclude lists that nobody can satisfy. See queue.WorkerSide.

@@ -7,15 +7,31 @@
 local c, queue, id, now = cjson.decode(ARGV[2]), ARGV[3], ARGV[4], now_ms()
 local state = generation_state(c.w, c.g)
 local r = new_reply(state, now)
-if not redis.call('LPOS', processing_key(queue), id) then return r end
+if not list('LPOS', processing_key(queue), id) then return r end
 local cordoned = redis.call('SISMEMBER', P .. 'autobot:cordoned', c.w) == 1
 if state == 'ok' and cordoned then r[1] = 'cordoned' end
-if state ~= 'ok' or cordoned or redis.call('SISMEMBER', P .. 'autobot:paused', queue) == 1 then
+local closed = state ~= 'ok' or cordoned or redis.call('SISMEMBER', P .. 'autobot:paused', queue) == 1
+r[7] = redis.call('SMEMBERS', P .. 'autobot:paused')
+
+local h = fields(id, {'status', 'worker_id', 'generation', 'type', 'unique_key', 'cancel_requested'})
+if h and h.status == 'running' and #redis.call('LPOS', processing_key(queue), id, 'COUNT', 2) == 1 then
+  -- The one entry belongs to the claim that runs. If that is this worker's,
+  -- the reply to an earlier adoption was lost.
+  if state ~= 'ok' or h.worker_id ~= c.w or h.generation ~= c.g then
+    note(r, id, queue, 'duplicate', 'running')
+  elseif closed or c.m <= 0 or (c.f[c.t[type_of(h)] or 0] or 0) <= 0 then
+    redis.call('SREM', worker_key(c.w, 'tasks'), id)
+    redis.call('LREM', processing_key(queue), 1, id)
+    requeue(id, h, now, queue, c.w)
+    note(r, id, queue, closed and 'paused' or 'full')
+  else
+    table.insert(r[3], {queue, id, redis.call('HGETALL', task_key(id))})
+  end
+elseif closed then
   redis.call('LREM', processing_key(queue), 1, id)
-  redis.call('RPUSH', queue_key(queue), id)
+  push(queue, id, now, true)
   note(r, id, queue, 'paused')
 else
   take(c, r, queue, id, now)
 end
-r[7] = redis.call('SMEMBERS', P .. 'autobot:paused')
 return r

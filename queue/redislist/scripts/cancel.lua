@@ -13,16 +13,7 @@ if h.status == 'running' then
   return {'running', ''}
 end
 if not blank(h.status) and h.status ~= 'queued' then return {'conflict', h.status} end
-redis.call('ZREM', P .. 'autobot:delayed', id)
--- A very long list is not searched: its ids are dropped when they are popped.
-local tried = {}
-for _, name in ipairs({h.queue or '', type_queue(h), type_of(h)}) do
-  if name ~= '' and not tried[name] then
-    tried[name] = true
-    local k = queue_key(name)
-    if redis.call('LLEN', k) <= 50000 then redis.call('LREM', k, 0, id) end
-  end
-end
+unqueue(id, h)
 end_task(id, 'cancelled', now, nil, h.unique_key, {'failed_at', seconds(now), 'error_code', 'CANCELLED',
   'last_error', 'cancelled by ' .. ARGV[3] .. ' before it started'})
 return {'cancelled', ''}

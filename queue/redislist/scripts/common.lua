@@ -32,6 +32,31 @@ local function count(s, default)
   return math.floor(n)
 end
 
+-- whole reads a number that counts something, as exactly as Lua can; nonsense is 0.
+local function whole(s)
+  local n = tonumber(s or '') or 0
+  if n >= 0 and n < 2 ^ 53 - 1 then return math.floor(n) end
+  return 0
+end
+
+-- ttl_of is the time, in seconds, that a task's result or failure is kept.
+local function ttl_of(h, default)
+  local n = tonumber(h.result_ttl or '')
+  if n and n >= 1 and n <= 315360000 then return int(n) end
+  return int(default)
+end
+
+-- list calls a command on a list. A key of another type holds nothing for us:
+-- the answer is nil.
+local function list(...)
+  local r = redis.pcall(...)
+  if type(r) ~= 'table' or not r.err then return r end
+  if string.find(r.err, 'WRONGTYPE', 1, true) then return nil end
+  error(r.err)
+end
+
+local function lrem(key, n, id) return list('LREM', key, n, id) or 0 end
+
 -- Milliseconds of a stored time in (possibly fractional) seconds, nil if none.
 local function time_ms(s)
   local n = tonumber(s or '')
@@ -81,6 +106,15 @@ local function alarm(what, id, queue, detail)
   publish('autobot:events', cjson.encode({kind = 'alarm', task = id, data = {alarm = what, queue = queue, detail = detail}}))
 end
 
+-- unique_holder is the task that holds a unique key: one that has not ended. A
+-- foreign worker ends tasks without giving their keys back.
+local function unique_holder(key)
+  local id = redis.call('GET', P .. 'autobot:unique:' .. key)
+  local h = id and fields(id, {'status'})
+  if not h or (h.status and (INDEX[h.status] or h.status == 'failed')) then return nil end
+  return id
+end
+
 local function release_unique(key, id)
   if blank(key) then return end
   local k = P .. 'autobot:unique:' .. key
@@ -95,6 +129,43 @@ local function end_task(id, status, now, worker, unique, extra)
   announce(id, status, worker)
 end
 
+-- push puts a waiting id into its queue. Where the key is no list it is tried
+-- again a little later: the id must not get lost.
+local function push(queue, id, now, front)
+  if list(front and 'RPUSH' or 'LPUSH', queue_key(queue), id) then return end
+  redis.call('ZADD', P .. 'autobot:delayed', int(now + 5000), id)
+  alarm('quarantined', id, queue, 'the queue is not a list')
+end
+
+-- unqueue takes a waiting id out of where it may wait. A very long list is not
+-- searched: its ids are dropped when they are popped.
+local function unqueue(id, h)
+  redis.call('ZREM', P .. 'autobot:delayed', id)
+  local keys = {queue_key(type_queue(h)), queue_key(type_of(h))}
+  if not blank(h.queue) then table.insert(keys, queue_key(h.queue)) end
+  for _, worker in ipairs(redis.call('SMEMBERS', P .. 'autobot:inboxes')) do
+    table.insert(keys, P .. 'autobot:inbox:' .. worker)
+  end
+  for _, k in ipairs(keys) do
+    if (list('LLEN', k) or 0) <= 50000 then lrem(k, 0, id) end
+  end
+end
+
+-- empty_inbox gives up to n tasks that were placed on a worker to everybody and
+-- returns how many are left.
+local function empty_inbox(worker, now, n)
+  local inbox = P .. 'autobot:inbox:' .. worker
+  for _ = 1, n do
+    local id = redis.call('RPOP', inbox)
+    if not id then break end
+    local h = fields(id, {'status', 'type', 'priority', 'queue'})
+    if h and (blank(h.status) or h.status == 'queued') then push(blank(h.queue) and type_queue(h) or h.queue, id, now) end
+  end
+  local left = redis.call('LLEN', inbox)
+  if left == 0 then redis.call('SREM', P .. 'autobot:inboxes', worker) end
+  return left
+end
+
 -- enqueue makes a waiting id claimable: after delay ms, or at once at the back
 -- (or, with front, at the front) of its queue.
 local function enqueue(id, queue, now, delay, front)
@@ -102,7 +173,7 @@ local function enqueue(id, queue, now, delay, front)
     redis.call('ZADD', P .. 'autobot:delayed', int(now + delay), id)
     announce(id, 'queued', nil, {delayed_until_ms = now + delay})
   else
-    redis.call(front and 'RPUSH' or 'LPUSH', queue_key(queue), id)
+    push(queue, id, now, front)
     announce(id, 'queued')
   end
 end
@@ -111,13 +182,13 @@ end
 -- queue it came from. Foreign clients do not write the queue field, or move an
 -- id without changing it: then all candidates are looked at.
 local function leave_processing(id, h, hint)
-  if not blank(h.queue) and redis.call('LREM', processing_key(h.queue), 1, id) > 0 then return h.queue end
+  if not blank(h.queue) and lrem(processing_key(h.queue), 1, id) > 0 then return h.queue end
   local origin = nil
   local tried = {[h.queue or ''] = true}
   local function try(name)
     if blank(name) or tried[name] then return end
     tried[name] = true
-    if redis.call('LREM', processing_key(name), 1, id) > 0 and not origin then origin = name end
+    if lrem(processing_key(name), 1, id) > 0 and not origin then origin = name end
   end
   try(hint)
   if origin then return origin end
@@ -194,7 +265,7 @@ local function promote(now, n)
     redis.call('ZREM', P .. 'autobot:delayed', id)
     local h = fields(id, {'status', 'type', 'priority', 'queue', 'run_at'})
     if h and (blank(h.status) or h.status == 'queued') then
-      redis.call('LPUSH', queue_key(blank(h.queue) and type_queue(h) or h.queue), id)
+      push(blank(h.queue) and type_queue(h) or h.queue, id, now)
       moved = moved + 1
     end
   end

@@ -1,22 +1,17 @@
 -- conclude removes a dead worker and records the one failover event.
 -- KEYS  leader, epoch, heartbeat, owner set, config, registered set, failover log
 -- ARGV  prefix, worker, holder, epoch
--- Returns {state, event}; state: ok, not_leader, alive, more (tasks are left), none (concluded before).
+-- Returns {state, event}; state: ok, not_leader, alive, more (tasks are left), inbox (call again: it is long), none
+-- (concluded before).
 local worker = ARGV[2]
 if not leads(ARGV[3], ARGV[4]) then return {'not_leader', ''} end
 if redis.call('EXISTS', KEYS[3]) == 1 then return {'alive', ''} end
 if redis.call('SCARD', KEYS[4]) > 0 then return {'more', ''} end
+if empty_inbox(worker, now_ms(), 500) > 0 then return {'inbox', ''} end
 local trace = P .. 'autobot:failover:' .. worker
 local done = redis.call('HMGET', trace, 'orphaned', 'migrated', 'failed')
 local was = redis.call('SREM', KEYS[6], worker) + redis.call('DEL', KEYS[5]) + redis.call('DEL', trace)
 if was == 0 then return {'none', ''} end
-local inbox = P .. 'autobot:inbox:' .. worker
-for _ = 1, 500 do
-  local id = redis.call('RPOP', inbox)
-  if not id then break end
-  local h = fields(id, {'type', 'priority', 'status'})
-  if h and (blank(h.status) or h.status == 'queued') then redis.call('LPUSH', queue_key(type_queue(h)), id) end
-end
 local event = cjson.encode({event = 'worker_failover', worker_id = worker, orphaned_tasks = tonumber(done[1] or 0),
   migrated_tasks = tonumber(done[2] or 0), failed_tasks = tonumber(done[3] or 0), timestamp = now_ms() / 1000,
   epoch = tonumber(ARGV[4])})

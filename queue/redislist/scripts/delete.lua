@@ -6,12 +6,7 @@ local id = ARGV[2]
 local h, why = fields(id, {'status', 'type', 'priority', 'queue', 'unique_key'})
 if not h then return {'missing', why} end
 if h.status == 'running' then return {'conflict', h.status} end
-redis.call('ZREM', P .. 'autobot:delayed', id)
-if blank(h.status) or h.status == 'queued' then
-  for _, name in ipairs({h.queue or '', type_queue(h), type_of(h)}) do
-    if name ~= '' and redis.call('LLEN', queue_key(name)) <= 50000 then redis.call('LREM', queue_key(name), 0, id) end
-  end
-end
+if blank(h.status) or h.status == 'queued' then unqueue(id, h) end
 for _, index in pairs(INDEX) do redis.call('ZREM', P .. index, id) end
 release_unique(h.unique_key, id)
 redis.call('DEL', KEYS[1], KEYS[1] .. ':result', KEYS[1] .. ':failure', KEYS[1] .. ':progress')

@@ -11,7 +11,7 @@ math.randomseed(tonumber(ARGV[7]))
 local own = worker_key(worker, 'tasks')
 local now, settled = now_ms(), {}
 local NAMES = {'status', 'worker_id', 'attempt', 'unique_key', 'queue', 'type', 'priority', 'retry_count', 'max_retries',
-               'cancel_requested', 'crash_count', 'exclude', 'deadline', 'previous_worker'}
+               'cancel_requested', 'crash_count', 'exclude', 'deadline', 'previous_worker', 'result_ttl'}
 
 local function with_exclude(list)
   local ok, v = pcall(cjson.decode, blank(list) and '[]' or list)
@@ -34,7 +34,7 @@ local function fail_one(id, queue, message, code, document, flags, delay, h)
   local function has(f) return string.find(flags, f, 1, true) ~= nil end
   local origin = leave_processing(id, h, queue)
   redis.call('SREM', own, id)
-  redis.call('SET', task_key(id) .. ':failure', document, 'EX', ttl)
+  redis.call('SETEX', task_key(id) .. ':failure', ttl_of(h, ttl), document)
   local set = {'last_error', message, 'error_code', code, 'queue', origin}
   local function add(...) for _, v in ipairs({...}) do table.insert(set, v) end end
   if has('x') then add('crash_count', int(count(h.crash_count, 0) + 1)) end
@@ -76,7 +76,7 @@ for i = 8, #ARGV, 8 do
   local answer
   if not h then
     redis.call('SREM', own, id)
-    redis.call('LREM', processing_key(queue), 1, id)
+    lrem(processing_key(queue), 1, id)
     answer = 'gone'
   elseif h.status == 'running' and h.worker_id == worker and h.attempt == attempt then
     answer = fail_one(id, queue, ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], tonumber(ARGV[i + 7]), h)

@@ -13,13 +13,11 @@ for i = 5, #ARGV, 4 do
   local answer
   if not h then
     redis.call('SREM', own, id)
-    redis.call('LREM', processing_key(queue), 1, id)
+    lrem(processing_key(queue), 1, id)
     answer = 'gone'
   elseif h.status == 'running' and h.worker_id == worker and h.attempt == attempt then
-    local ttl = tonumber(h.result_ttl or '')
-    if not ttl or ttl < 1 then ttl = default_ttl end
     redis.call('HSET', task_key(id), 'status', 'completed', 'completed_at', seconds(now))
-    redis.call('SETEX', task_key(id) .. ':result', int(ttl), result)
+    redis.call('SETEX', task_key(id) .. ':result', ttl_of(h, default_ttl), result)
     redis.call('SREM', own, id)
     leave_processing(id, h, queue)
     redis.call('ZADD', P .. INDEX.completed, int(now), id)

@@ -20,7 +20,7 @@ end
 local function waits_elsewhere(id, h)
   if redis.call('ZSCORE', P .. 'autobot:delayed', id) then return true end
   for _, name in ipairs({queue, h.queue or '', type_queue(h), type_of(h)}) do
-    if name ~= '' and redis.call('LPOS', queue_key(name), id) then return true end
+    if name ~= '' and list('LPOS', queue_key(name), id) then return true end
   end
   return false
 end
@@ -37,9 +37,12 @@ end
 for i = 5, #ARGV do
   local id = ARGV[i]
   local h = fields(id, FIELDS)
-  if not redis.call('LPOS', KEYS[4], id) then
+  if not list('LPOS', KEYS[4], id) then
     -- gone meanwhile
-  elseif not h or (h.status and INDEX[h.status]) or h.status == 'failed' then
+  elseif not h then
+    drop(id)
+    alarm('missing_task', id, queue, 'no hash')
+  elseif (h.status and INDEX[h.status]) or h.status == 'failed' then
     drop(id)
   elseif h.status ~= 'running' then
     if waits_elsewhere(id, h) then
@@ -54,7 +57,7 @@ for i = 5, #ARGV do
     if state == 'dead' then
       table.insert(dead, h.worker_id)
       table.insert(dead, id)
-    elseif not blank(h.queue) and h.queue ~= queue and redis.call('LPOS', processing_key(h.queue), id) then
+    elseif not blank(h.queue) and h.queue ~= queue and list('LPOS', processing_key(h.queue), id) then
       drop(id)
     elseif state == 'orphan' then
       redis.call('SREM', worker_key(h.worker_id, 'tasks'), id)

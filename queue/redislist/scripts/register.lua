@@ -7,7 +7,7 @@ local worker, node = ARGV[2], ARGV[3]
 local now = now_ms()
 local old = redis.call('HMGET', KEYS[1], 'generation', 'node_id', 'registered_at')
 if redis.call('EXISTS', KEYS[3]) == 1 and not blank(old[2]) and old[2] ~= node then return {'in_use', old[2]} end
-local generation = math.max((tonumber(old[1] or '') or 0) + 1, tonumber(ARGV[4]) + 1, now)
+local generation = math.max(whole(old[1]) + 1, tonumber(ARGV[4]) + 1, now)
 local g = int(generation)
 redis.call('HSET', KEYS[1], 'id', worker, 'capabilities', ARGV[5], 'max_concurrent', ARGV[6], 'registered_at', seconds(now),
   'status', 'active', 'generation', g, 'node_id', node, 'queues', ARGV[7], 'labels', ARGV[8], 'version', ARGV[9])
@@ -15,7 +15,7 @@ redis.call('SADD', KEYS[2], worker)
 local beat = string.gsub(ARGV[10], '"%%GENERATION%%"', g)
 redis.call('SET', KEYS[3], beat, 'PX', ARGV[11])
 -- A failover that was under way counts what it did; the worker is back.
-local trace = worker_key and P .. 'autobot:failover:' .. worker
+local trace = P .. 'autobot:failover:' .. worker
 local done = redis.call('HMGET', trace, 'orphaned', 'migrated', 'failed')
 if done[1] then
   local event = cjson.encode({event = 'worker_failover', worker_id = worker, orphaned_tasks = tonumber(done[1]),

@@ -11,7 +11,7 @@ for i = 3, #ARGV, 3 do
   local answer
   if not h then
     redis.call('SREM', own, id)
-    redis.call('LREM', processing_key(queue), 1, id)
+    lrem(processing_key(queue), 1, id)
     answer = 'gone'
   elseif h.status == 'running' and h.worker_id == worker and h.attempt == attempt then
     redis.call('SREM', own, id)

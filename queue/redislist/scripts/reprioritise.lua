@@ -1,5 +1,6 @@
 -- reprioritise moves a waiting task to the queue of another priority. A task
--- in a plain queue or put off for later keeps its place and gets the new word.
+-- in a plain queue or an inbox keeps its place and gets the new word, one that
+-- was put off keeps its time.
 -- KEYS  task, queues set
 -- ARGV  prefix, id, priority
 -- Returns ok, missing, or conflict.
@@ -11,12 +12,12 @@ local old = type_queue(h)
 h.priority = priority
 local target = type_queue(h)
 redis.call('HSET', KEYS[1], 'priority', priority)
-if blank(h.queue) or h.queue == old then
+if not blank(h.queue) and h.queue ~= old and h.queue ~= type_of(h) then return {'ok', ''} end
+local found = lrem(queue_key(type_of(h)), 0, id)
+if target ~= old then found = found + lrem(queue_key(old), 0, id) end
+if found > 0 or not blank(h.queue) then
   redis.call('HSET', KEYS[1], 'queue', target)
   redis.call('SADD', KEYS[2], target)
-  if target ~= old and redis.call('LREM', queue_key(old), 0, id) > 0 then
-    redis.call('LPUSH', queue_key(target), id)
-    announce(id, 'queued')
-  end
 end
+if found > 0 then enqueue(id, target, now_ms(), 0, false) end
 return {'ok', ''}

@@ -9,10 +9,9 @@ if h.status ~= 'failed_permanent' and h.status ~= 'cancelled' and h.status ~= 'f
   return {'conflict', h.status or 'queued'}
 end
 if not blank(h.unique_key) then
-  local k = P .. 'autobot:unique:' .. h.unique_key
-  local holder = redis.call('GET', k)
-  if holder and holder ~= id and redis.call('EXISTS', task_key(holder)) == 1 then return {'unique', holder} end
-  redis.call('SET', k, id)
+  local holder = unique_holder(h.unique_key)
+  if holder and holder ~= id then return {'unique', holder} end
+  redis.call('SET', P .. 'autobot:unique:' .. h.unique_key, id)
 end
 local queue = blank(h.queue) and type_queue(h) or h.queue
 redis.call('HDEL', KEYS[1], 'crash_count', 'death_count', 'cancel_requested', 'exclude', 'error_code', 'failed_at',

@@ -2,17 +2,19 @@
 -- KEYS  queues set, delayed set
 -- ARGV  prefix, then for each task: id, queue, due (ms of the server's clock, "+n" for n ms from now, "" for now),
 --       unique key, worker of the inbox or "", n, n field names and values
--- Returns for each task an answer and a detail: ok "", exists "", unique id.
+-- Returns for each task an answer and a detail: ok "", exists "", unique id, worker "" (no such worker).
 local now, out = now_ms(), {}
 local i = 2
 while i <= #ARGV do
   local id, queue, due, unique, worker, n = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], tonumber(ARGV[i + 5])
   local answer, detail = 'ok', ''
-  local holder = unique ~= '' and redis.call('GET', P .. 'autobot:unique:' .. unique) or false
+  local holder = unique ~= '' and unique_holder(unique)
   if redis.call('EXISTS', task_key(id)) == 1 then
     answer = 'exists'
-  elseif holder and redis.call('EXISTS', task_key(holder)) == 1 then
+  elseif holder then
     answer, detail = 'unique', holder
+  elseif worker ~= '' and redis.call('SISMEMBER', P .. 'workers:registered', worker) == 0 then
+    answer = 'worker'
   else
     local set = {'id', id, 'status', 'queued', 'created_at', seconds(now), 'queue', queue}
     for k = i + 6, i + 5 + n do table.insert(set, ARGV[k]) end
@@ -27,7 +29,8 @@ while i <= #ARGV do
     if unique ~= '' then redis.call('SET', P .. 'autobot:unique:' .. unique, id) end
     if at > now then
       enqueue(id, queue, now, at - now, false)
-    elseif worker ~= '' then
+    elseif worker ~= '' and redis.call('SISMEMBER', P .. 'autobot:cordoned', worker) == 0 then
+      redis.call('SADD', P .. 'autobot:inboxes', worker)
       redis.call('LPUSH', P .. 'autobot:inbox:' .. worker, id)
       publish('autobot:worker:' .. worker, '{"kind":"queues"}')
       announce(id, 'queued')

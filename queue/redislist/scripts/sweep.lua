@@ -45,6 +45,9 @@ local function retried_by_hand(id, h)
   local n = redis.call('ZREM', P .. 'autobot:failed', id) + redis.call('ZREM', P .. 'autobot:completed', id)
     + redis.call('ZREM', P .. 'autobot:cancelled', id)
   if n == 0 then return end
+  if not blank(h.unique_key) and not unique_holder(h.unique_key) then
+    redis.call('SET', P .. 'autobot:unique:' .. h.unique_key, id)
+  end
   redis.call('HDEL', task_key(id), 'crash_count', 'death_count', 'cancel_requested', 'exclude', 'error_code',
     'failed_at', 'completed_at')
   redis.call('HSET', task_key(id), 'retry_count', '0')
@@ -59,7 +62,7 @@ local function move_on(id, h, queue, now)
   if target ~= queue then
     redis.call('HSET', task_key(id), 'queue', target)
     redis.call('SADD', P .. 'autobot:queues', target)
-    redis.call('LPUSH', queue_key(target), id)
+    push(target, id, now)
     return 'moved to ' .. target
   end
   redis.call('HSET', task_key(id), 'queue', queue)
@@ -97,6 +100,7 @@ local function take(c, r, queue, id, now, back)
     end
     return
   end
+  redis.call('ZREM', P .. 'autobot:missing', id)
   if not blank(h.status) and h.status ~= 'queued' then
     redis.call('LREM', processing, 1, id)
     note(r, id, queue, 'duplicate', h.status)
@@ -155,7 +159,7 @@ local function take(c, r, queue, id, now, back)
     return 'stop'
   end
   local set = {'status', 'running', 'worker_id', c.w, 'started_at', seconds(now), 'generation', c.g, 'queue', queue,
-               'attempt', int((tonumber(h.attempt or '') or 0) + 1)}
+               'attempt', int(whole(h.attempt) + 1)}
   if inferred then
     table.insert(set, 'type')
     table.insert(set, inferred)
