@@ -82,7 +82,7 @@ func (f *fixture) install(name string, settings map[string]any) {
 }
 
 // installFile copies a file and writes its manifest, by renaming into place.
-func (f *fixture) installFile(name, source string, change func(*manifest)) {
+func (f *fixture) installFile(name, source string, change func(*executors.Manifest)) {
 	f.t.Helper()
 	content, err := os.ReadFile(source)
 	if err != nil {
@@ -91,10 +91,10 @@ func (f *fixture) installFile(name, source string, change func(*manifest)) {
 	f.installContent(name, content, change)
 }
 
-func (f *fixture) installContent(name string, content []byte, change func(*manifest)) {
+func (f *fixture) installContent(name string, content []byte, change func(*executors.Manifest)) {
 	f.t.Helper()
 	sum := sha256.Sum256(content)
-	m := manifest{
+	m := executors.Manifest{
 		Name: name, Version: "1.0", OS: runtime.GOOS, Arch: runtime.GOARCH,
 		SHA256: hex.EncodeToString(sum[:]), Protocols: []int{1}, Types: []string{"mis"},
 	}

@@ -16,31 +16,19 @@ import (
 )
 
 // prefix starts the file name of every executor.
-const prefix = "autobot-executor-"
+const prefix = executors.BinaryPrefix
 
 // maxManifest bounds a manifest, in bytes.
 const maxManifest = 256 << 10
 
 var executorName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
-// manifest is the JSON beside an executor, which says what the file must be.
-type manifest struct {
-	Name      string   `json:"name"`
-	Version   string   `json:"version"`
-	OS        string   `json:"os"`
-	Arch      string   `json:"arch"`
-	SHA256    string   `json:"sha256"`
-	Protocols []int    `json:"protocol_versions"`
-	MinAgent  string   `json:"min_agent"`
-	Types     []string `json:"types"`
-}
-
 var hexDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // readManifest reads a manifest from an open file. Fields that it does not
 // know are left to later versions.
-func readManifest(f *os.File) (manifest, error) {
-	var m manifest
+func readManifest(f *os.File) (executors.Manifest, error) {
+	var m executors.Manifest
 	raw, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
 	if err != nil {
 		return m, fmt.Errorf("read the manifest: %w", err)
@@ -54,8 +42,8 @@ func readManifest(f *os.File) (manifest, error) {
 	return m, nil
 }
 
-// check compares the manifest with this machine and this agent.
-func (m manifest) check(name, agentVersion string) error {
+// checkManifest compares a manifest with this machine and this agent.
+func checkManifest(m executors.Manifest, name, agentVersion string) error {
 	switch {
 	case m.Name != name:
 		return fmt.Errorf("the manifest is for executor %q, the file is called %s%s", m.Name, prefix, name)

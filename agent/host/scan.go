@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/autobot-fleet/autobot/executors"
 )
 
 // sighting is what was last seen of an executor's files.
@@ -38,7 +40,7 @@ func (h *Host) scan() (unsettled bool) {
 	for _, c := range list {
 		found[c.path] = true
 		if first, taken := named[c.name]; taken {
-			h.refuse(c, manifest{}, StateQuarantined, fmt.Errorf("the executor of the same name in %s is used", filepath.Dir(first)))
+			h.refuse(c, executors.Manifest{}, StateQuarantined, fmt.Errorf("the executor of the same name in %s is used", filepath.Dir(first)))
 			continue
 		}
 		named[c.name] = c.path
@@ -133,7 +135,7 @@ func (h *Host) consider(c candidate) {
 	case !executorName.MatchString(c.name):
 		err = fmt.Errorf("%q cannot be the name of an executor: 1 to 64 characters of a-z 0-9 _ -", c.name)
 	case err == nil && set.disabled:
-		h.refuseMarked(c, mark, manifest{}, StateDisabled, fmt.Errorf("switched off by executors.%s.enabled", c.name))
+		h.refuseMarked(c, mark, executors.Manifest{}, StateDisabled, fmt.Errorf("switched off by executors.%s.enabled", c.name))
 		return
 	case wasRefused && old.mark == mark && strings.Contains(old.reason, "sha256"):
 		return // reading it all again would not change that
@@ -169,13 +171,13 @@ func (h *Host) current(name string) *unit {
 	return nil
 }
 
-func (h *Host) refuse(c candidate, m manifest, state string, why error) {
+func (h *Host) refuse(c candidate, m executors.Manifest, state string, why error) {
 	h.refuseMarked(c, c.mark, m, state, why)
 }
 
 // refuseMarked notes why a file is not run, and drains what ran of that name:
 // what cannot be trusted any more is not advertised any more.
-func (h *Host) refuseMarked(c candidate, mark string, m manifest, state string, why error) {
+func (h *Host) refuseMarked(c candidate, mark string, m executors.Manifest, state string, why error) {
 	r := refusal{name: c.name, version: m.Version, types: m.Types, state: state, reason: why.Error(), mark: mark}
 	h.mu.Lock()
 	old, had := h.refused[c.path]

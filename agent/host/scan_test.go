@@ -34,17 +34,17 @@ func TestWhatIsNotTrustedIsNeverRun(t *testing.T) {
 
 	for _, tt := range []struct {
 		name   string
-		change func(m *manifest)
+		change func(m *executors.Manifest)
 		after  func(t *testing.T, f *fixture, path string)
 		want   string
 	}{
-		{"another content than the manifest's", func(m *manifest) { m.SHA256 = strings.Repeat("0", 64) }, nil, "not what its manifest says"},
-		{"no digest", func(m *manifest) { m.SHA256 = "" }, nil, "sha256"},
-		{"another name", func(m *manifest) { m.Name = "other" }, nil, `for executor "other"`},
-		{"another architecture", func(m *manifest) { m.Arch = "vax" }, nil, "built for linux/vax"},
-		{"another system", func(m *manifest) { m.OS = "plan9" }, nil, "built for plan9"},
-		{"another protocol", func(m *manifest) { m.Protocols = []int{99} }, nil, "protocol versions [99]"},
-		{"a newer agent", func(m *manifest) { m.MinAgent = "99.0" }, nil, "needs agent 99.0"},
+		{"another content than the manifest's", func(m *executors.Manifest) { m.SHA256 = strings.Repeat("0", 64) }, nil, "not what its manifest says"},
+		{"no digest", func(m *executors.Manifest) { m.SHA256 = "" }, nil, "sha256"},
+		{"another name", func(m *executors.Manifest) { m.Name = "other" }, nil, `for executor "other"`},
+		{"another architecture", func(m *executors.Manifest) { m.Arch = "vax" }, nil, "built for linux/vax"},
+		{"another system", func(m *executors.Manifest) { m.OS = "plan9" }, nil, "built for plan9"},
+		{"another protocol", func(m *executors.Manifest) { m.Protocols = []int{99} }, nil, "protocol versions [99]"},
+		{"a newer agent", func(m *executors.Manifest) { m.MinAgent = "99.0" }, nil, "needs agent 99.0"},
 		{"writable by everybody", nil, func(t *testing.T, _ *fixture, path string) { chmod(t, path, 0o777) }, "writable by everybody"},
 		{"writable by a group", nil, func(t *testing.T, _ *fixture, path string) {
 			if err := os.Chown(path, -1, someGroup()); err != nil {

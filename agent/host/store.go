@@ -14,13 +14,15 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/autobot-fleet/autobot/executors"
 )
 
 // program is an executor that has passed the trust rules.
 type program struct {
 	name     string
 	path     string // where it was found
-	manifest manifest
+	manifest executors.Manifest
 	exe      string // the copy that is run
 }
 
@@ -44,7 +46,7 @@ func (h *Host) load(name, path string) (program, error) {
 		return p, err
 	}
 	p.manifest = m
-	if err := m.check(name, h.cfg.AgentVersion); err != nil {
+	if err := checkManifest(m, name, h.cfg.AgentVersion); err != nil {
 		return p, err
 	}
 	f, info, err := openTrusted(path)

@@ -18,7 +18,7 @@ type unit struct {
 	h        *Host
 	name     string
 	exe      string
-	manifest manifest
+	manifest executors.Manifest
 	set      settings
 	log      *zap.Logger
 

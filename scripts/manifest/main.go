@@ -3,28 +3,15 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-)
 
-type manifest struct {
-	Name      string   `json:"name"`
-	Version   string   `json:"version"`
-	OS        string   `json:"os"`
-	Arch      string   `json:"arch"`
-	SHA256    string   `json:"sha256"`
-	Protocols []int    `json:"protocol_versions"`
-	MinAgent  string   `json:"min_agent"`
-	Types     []string `json:"types"`
-}
+	"github.com/autobot-fleet/autobot/executors"
+)
 
 func main() {
 	for _, path := range os.Args[1:] {
@@ -39,13 +26,8 @@ func main() {
 }
 
 func write(path string) error {
-	f, err := os.Open(path)
+	m, err := executors.NewManifest(path)
 	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }() // only read
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
 		return err
 	}
 	full, err := filepath.Abs(path)
@@ -63,22 +45,9 @@ func write(path string) error {
 	if err := json.Unmarshal(out, &d); err != nil {
 		return fmt.Errorf("read its description: %w", err)
 	}
-	m := manifest{
-		Name:    strings.TrimPrefix(filepath.Base(path), "autobot-executor-"),
-		Version: d.Version, OS: runtime.GOOS, Arch: runtime.GOARCH, SHA256: hex.EncodeToString(sum.Sum(nil)),
-		Protocols: []int{1}, MinAgent: "0.1.0", Types: []string{},
-	}
+	m.Version, m.MinAgent = d.Version, "0.1.0"
 	for _, t := range d.Types {
 		m.Types = append(m.Types, t.Type)
 	}
-	b, err := json.MarshalIndent(m, "", "  ")
-	if err != nil {
-		return err
-	}
-	// Written aside and renamed: an agent that watches the folder never sees half a manifest.
-	tmp := path + ".json.tmp"
-	if err := os.WriteFile(tmp, append(b, '\n'), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path+".json")
+	return m.Write(path)
 }
