@@ -66,6 +66,9 @@ func New(cfg Config, o Options) (*Agent, error) {
 	if problems := cfg.Validate(); len(problems) > 0 {
 		return nil, &configfile.Error{Problems: problems}
 	}
+	if _, err := cfg.Redis.CheckFiles(); err != nil {
+		return nil, err
+	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}

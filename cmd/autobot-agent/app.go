@@ -60,7 +60,10 @@ func (a *app) load() (*agent.Config, *configfile.Loaded, error) {
 }
 
 // check reads the configuration for those who only look at it.
-func (a *app) check() (*configfile.Loaded, error) {
-	_, loaded, err := a.load()
-	return loaded, err
+func (a *app) check() (*cli.LoadedConfig, error) {
+	cfg, loaded, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	return &cli.LoadedConfig{Loaded: loaded, CheckFiles: cfg.Redis.CheckFiles}, nil
 }

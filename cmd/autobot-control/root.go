@@ -73,9 +73,12 @@ func (env *environment) load() (*control.Config, *configfile.Loaded, error) {
 }
 
 // check reads the configuration for those who only look at it.
-func (env *environment) check() (*configfile.Loaded, error) {
-	_, loaded, err := env.load()
-	return loaded, err
+func (env *environment) check() (*cli.LoadedConfig, error) {
+	cfg, loaded, err := env.load()
+	if err != nil {
+		return nil, err
+	}
+	return &cli.LoadedConfig{Loaded: loaded, CheckFiles: cfg.Redis.CheckFiles}, nil
 }
 
 // codeFor is the exit code of an error that did not choose one, 0 for those

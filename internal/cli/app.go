@@ -118,8 +118,12 @@ func Load[C any](a *App, load func(path string, overrides map[string]string) (*C
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, w := range loaded.Warnings() {
-		_, _ = fmt.Fprintln(a.Stderr, a.Name+": warning:", w)
-	}
+	a.warn(loaded.Warnings())
 	return cfg, loaded, nil
+}
+
+func (a *App) warn(sentences []string) {
+	for _, s := range sentences {
+		_, _ = fmt.Fprintln(a.Stderr, a.Name+": warning:", s)
+	}
 }

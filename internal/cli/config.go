@@ -10,19 +10,33 @@ import (
 	"github.com/autobot-fleet/autobot/internal/configfile"
 )
 
+// LoadedConfig is a configuration that was read.
+type LoadedConfig struct {
+	*configfile.Loaded
+
+	// CheckFiles looks at the files that the configuration names. It returns
+	// warnings, and an error about those of no use.
+	CheckFiles func() (warnings []string, err error)
+}
+
 // NewConfig returns the commands that check and show the configuration, which
 // load reads.
-func (a *App) NewConfig(load func() (*configfile.Loaded, error)) *cobra.Command {
+func (a *App) NewConfig(load func() (*LoadedConfig, error)) *cobra.Command {
 	return Group("config", "Check or show the configuration", a.newConfigCheck(load), a.newConfigShow(load))
 }
 
-func (a *App) newConfigCheck(load func() (*configfile.Loaded, error)) *cobra.Command {
+func (a *App) newConfigCheck(load func() (*LoadedConfig, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
 		Short: "Say whether the configuration is valid, and everything that is wrong with it",
 		Args:  NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			loaded, err := load()
+			if err != nil {
+				return err
+			}
+			warnings, err := loaded.CheckFiles()
+			a.warn(warnings)
 			if err != nil {
 				return err
 			}
@@ -40,7 +54,7 @@ func (a *App) newConfigCheck(load func() (*configfile.Loaded, error)) *cobra.Com
 	}
 }
 
-func (a *App) newConfigShow(load func() (*configfile.Loaded, error)) *cobra.Command {
+func (a *App) newConfigShow(load func() (*LoadedConfig, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show",
 		Short: "Show every effective setting and where it comes from",

@@ -81,6 +81,7 @@ type loader struct {
 	schema   *schema
 	problems []Problem
 	readable map[string]bool // files that everybody may read
+	broken   bool            // a file told nothing: what is missing may be in it
 }
 
 // place is where a value was set.
@@ -160,6 +161,7 @@ func (l *loader) applyFile(path string, optional bool) {
 	l.files = append(l.files, path)
 	if err != nil {
 		l.problem(place{file: path}, "", "%v", explainRead(err))
+		l.broken = true
 		return
 	}
 	if info.Mode().Perm()&0o004 != 0 {
@@ -174,6 +176,7 @@ func (l *loader) applyFile(path string, optional bool) {
 func (l *loader) applyText(path string, text []byte) {
 	root, problems := parseYAML(path, text)
 	l.problems = append(l.problems, problems...)
+	l.broken = l.broken || root == nil && len(problems) > 0
 	if root != nil {
 		l.assignStruct(l.schema, root, origin{at: place{file: path}, dir: filepath.Dir(path)})
 	}
@@ -201,8 +204,11 @@ func (l *loader) applyOverrides(overrides map[string]string) {
 }
 
 // validate asks each section about its values. A key that could not be read is
-// not complained about again.
+// not complained about again, and nothing is when a whole file could not.
 func (l *loader) validate() {
+	if l.broken {
+		return
+	}
 	complained := map[string]bool{}
 	for _, p := range l.problems {
 		complained[p.Key] = true

@@ -60,15 +60,24 @@ func readLimited(path string, limit int64) ([]byte, os.FileInfo, error) {
 	return text, info, nil
 }
 
+// readError says in our words what an error of the system means.
+type readError struct {
+	text string
+	err  error
+}
+
+func (e *readError) Error() string { return e.text }
+func (e *readError) Unwrap() error { return e.err }
+
 // explainRead shortens an error about a file whose name is said already, and
 // adds what to do.
 func explainRead(err error) error {
 	var pathErr *os.PathError
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("the file does not exist: %w", os.ErrNotExist)
+		return &readError{text: "the file does not exist", err: os.ErrNotExist}
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("%w (let this user, uid %d, read it)", os.ErrPermission, os.Getuid())
+		return &readError{text: fmt.Sprintf("this user (uid %d) may not read the file", os.Getuid()), err: os.ErrPermission}
 	case errors.As(err, &pathErr):
 		return pathErr.Err
 	default:

@@ -70,6 +70,9 @@ func parseYAML(path string, text []byte) (*node, []Problem) {
 		}
 		// The parser's own text quotes the line, which may hold a secret.
 		at.line, at.column = syntax.GetToken().Position.Line, syntax.GetToken().Position.Column
+		if strings.Contains(syntax.GetMessage(), "'\t'") {
+			return fail("is no valid YAML: a tab stands where the indentation must be spaces")
+		}
 		return fail("is no valid YAML: %s", syntax.GetMessage())
 	}
 	c := converter{path: path}

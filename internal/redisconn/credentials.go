@@ -2,7 +2,6 @@ package redisconn
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/autobot-fleet/autobot/internal/configfile"
 )
@@ -28,25 +27,45 @@ func (e *credentialsError) Error() string { return "password for Redis: " + e.er
 
 func (e *credentialsError) Unwrap() error { return e.err }
 
-// checkSecretFiles reads the files once, so that a missing one is known at the
-// start, and logs a warning about files that everybody may read.
-func (m *Manager) checkSecretFiles() error {
-	for key, path := range map[string]string{
-		"password_file": m.cfg.PasswordFile, "sentinel_password_file": m.cfg.SentinelPasswordFile,
+// CheckFiles reads the files that c names once, so that one that cannot be used
+// is known before it is needed. It returns sentences about secrets that
+// everybody may read, and a *configfile.Error about files of no use.
+func (c Config) CheckFiles() (warnings []string, err error) {
+	var problems []configfile.Problem
+	bad := func(key string, err error) {
+		problems = append(problems, configfile.Problem{Key: "redis." + key, Message: err.Error()})
+	}
+	for _, f := range []struct{ key, path string }{
+		{"password_file", c.PasswordFile}, {"sentinel_password_file", c.SentinelPasswordFile},
 	} {
-		if path == "" {
+		if f.path == "" {
 			continue
 		}
-		secret, warning, err := configfile.ReadSecretFile(path)
+		_, warning, err := configfile.ReadSecretFile(f.path)
 		if err != nil {
-			return fmt.Errorf("redis.%s: %w", key, err)
-		}
-		if warning != "" {
-			m.log.Warn(warning)
-		}
-		if key == "sentinel_password_file" {
-			m.cfg.SentinelPassword = secret
+			bad(f.key, err)
+		} else if warning != "" {
+			warnings = append(warnings, warning)
 		}
 	}
-	return nil
+	if _, err := c.TLS.build(); err != nil {
+		bad("tls", err)
+	}
+	if len(problems) > 0 {
+		return warnings, &configfile.Error{Problems: problems}
+	}
+	return warnings, nil
+}
+
+// useSecretFiles checks the files and reads those that are read only once.
+func (m *Manager) useSecretFiles() error {
+	warnings, err := m.cfg.CheckFiles()
+	for _, w := range warnings {
+		m.log.Warn(w)
+	}
+	if err != nil || m.cfg.SentinelPasswordFile == "" {
+		return err
+	}
+	m.cfg.SentinelPassword, _, err = configfile.ReadSecretFile(m.cfg.SentinelPasswordFile)
+	return err
 }

@@ -66,7 +66,7 @@ func New(cfg Config, log *zap.Logger, reg prometheus.Registerer) (*Manager, erro
 		cfg: cfg.withDefaults(), address: addr, log: log, reg: reg,
 		databases: map[string]*database{}, own: map[redis.UniversalClient]bool{},
 	}
-	if err := m.checkSecretFiles(); err != nil {
+	if err := m.useSecretFiles(); err != nil {
 		return nil, err
 	}
 	var err error
