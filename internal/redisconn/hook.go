@@ -70,7 +70,7 @@ func (h *hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 
 // run runs f, behind the breaker if the client is guarded, and reports to it.
 // refused says that f was not run.
-func (h *hook) run(ctx context.Context, f func(context.Context) error) (err error, refused bool) { //nolint:revive // err is what f returns
+func (h *hook) run(ctx context.Context, f func(context.Context) error) (err error, refused bool) {
 	done := h.db.breaker.report
 	if h.guarded {
 		if done, err = h.db.breaker.allow(); err != nil {
