@@ -330,7 +330,7 @@ func TestEffectiveDeadline(t *testing.T) {
 		if tt.deadline != 0 {
 			task.Deadline = now.Add(tt.deadline)
 		}
-		if _, got := effectiveDeadline(task, tt.typ, now); got != tt.want {
+		if _, got := EffectiveDeadline(task, tt.typ, now); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}

@@ -1,7 +1,6 @@
 package executors
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,9 +10,6 @@ import (
 	"sync"
 	"time"
 )
-
-// minTimeout is the shortest timeout_ms that a payload may ask for.
-const minTimeout = 100 * time.Millisecond
 
 // A run is one task that Execute works on.
 type run struct {
@@ -46,7 +42,7 @@ func (s *server) start(ctx context.Context, task Task, box *outbox, tasks *sync.
 	}
 
 	r := &run{out: out}
-	deadline, budget := effectiveDeadline(task, typ, time.Now())
+	deadline, budget := EffectiveDeadline(task, typ, time.Now())
 	task.Deadline = deadline
 	r.task, r.budget = NewTask(task, out.event), budget
 	base, cancelCause := context.WithCancelCause(ctx)
@@ -124,34 +120,6 @@ func (s *server) leave() {
 	if s.active--; s.active == 0 {
 		close(s.idle)
 	}
-}
-
-// effectiveDeadline is the earliest of the task's deadline, timeout_ms of the
-// payload and the type's maximum. Without any, the type's default applies.
-// budget is the time from now on, 0 without a deadline.
-func effectiveDeadline(task Task, typ TypeDescription, now time.Time) (deadline time.Time, budget time.Duration) {
-	deadline = task.Deadline
-	earlier := func(d time.Duration) {
-		if at := now.Add(d); d > 0 && (deadline.IsZero() || at.Before(deadline)) {
-			deadline = at
-		}
-	}
-	if bytes.Contains(task.Payload, []byte(`"timeout_ms"`)) {
-		var p struct {
-			TimeoutMS float64 `json:"timeout_ms"`
-		}
-		if json.Unmarshal(task.Payload, &p) == nil && p.TimeoutMS > 0 && p.TimeoutMS < 1e12 {
-			earlier(max(minTimeout, time.Duration(p.TimeoutMS)*time.Millisecond))
-		}
-	}
-	if deadline.IsZero() {
-		earlier(typ.DefaultTimeout)
-	}
-	earlier(typ.MaxTimeout)
-	if deadline.IsZero() {
-		return deadline, 0
-	}
-	return deadline, max(deadline.Sub(now), time.Nanosecond)
 }
 
 // execute runs the task and turns whatever comes out of it into an outcome.

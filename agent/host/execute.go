@@ -1,9 +1,7 @@
 package host
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -209,7 +207,7 @@ func (h *Host) runIn(ctx context.Context, p *proc, r *run, job Job) (Outcome, er
 	desc := p.desc
 	h.mu.Unlock()
 	typ, _ := desc.Type(job.Task.Type)
-	deadline := effectiveDeadline(job.Task, typ, time.Now())
+	deadline, _ := executors.EffectiveDeadline(job.Task, typ, time.Now())
 	outcome, err := p.session.Start(job.Task, r.event)
 	if err != nil {
 		var bad *executors.Error
@@ -302,29 +300,4 @@ func ended(ctx context.Context, more string) *executors.Error {
 		return executors.Errorf(executors.CodeDeadlineExceeded, "the task ran out of time; %s", more)
 	}
 	return executors.Errorf(executors.CodeCancelled, "the task was cancelled; %s", more)
-}
-
-// effectiveDeadline is when the executor will end the task: the earliest of
-// the task's own deadline, timeout_ms of its payload and what the type allows;
-// without any, the type's default. Zero means never.
-func effectiveDeadline(task executors.Task, typ executors.TypeDescription, now time.Time) time.Time {
-	deadline := task.Deadline
-	earlier := func(d time.Duration) {
-		if at := now.Add(d); d > 0 && (deadline.IsZero() || at.Before(deadline)) {
-			deadline = at
-		}
-	}
-	if bytes.Contains(task.Payload, []byte(`"timeout_ms"`)) {
-		var p struct {
-			TimeoutMS float64 `json:"timeout_ms"`
-		}
-		if json.Unmarshal(task.Payload, &p) == nil && p.TimeoutMS > 0 && p.TimeoutMS < 1e12 {
-			earlier(max(time.Duration(p.TimeoutMS)*time.Millisecond, 100*time.Millisecond))
-		}
-	}
-	if deadline.IsZero() {
-		earlier(typ.DefaultTimeout)
-	}
-	earlier(typ.MaxTimeout)
-	return deadline
 }
