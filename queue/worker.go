@@ -25,7 +25,16 @@ type Beat struct {
 	Generation int64
 	JSON       json.RawMessage // heartbeat document, stored as it is
 	TTL        time.Duration
-	Held       []Fence // every claim the worker holds or is settling
+	Held       []Fence  // every claim the worker holds or is settling
+	Serving    *Serving // what changed since the registration; nil: nothing
+}
+
+// Serving is what a worker takes at the moment. It changes while the worker
+// lives: an executor becomes ready, or fails.
+type Serving struct {
+	Capabilities  []string
+	Queues        []string // watched queue names, without prefix
+	MaxConcurrent int
 }
 
 // Renewal answers a Beat.

@@ -110,6 +110,7 @@ func (w *Worker) register(ctx context.Context) error {
 		Capabilities: w.served.names, Queues: w.served.queues, MaxConcurrent: w.limit,
 		Labels: w.labels, Version: w.o.Version, HeartbeatTTL: w.o.HeartbeatTTL,
 	}
+	served, limit := w.served, w.limit
 	w.mu.Unlock()
 	r.Heartbeat = w.document(state)
 	sent := time.Now()
@@ -130,6 +131,7 @@ func (w *Worker) register(ctx context.Context) error {
 	w.generation, w.registered, w.recovering, w.fenced = generation, true, true, false
 	w.unknown = map[runKey]bool{}
 	w.strays = nil
+	w.told, w.toldLimit = served, limit
 	w.confirm(sent)
 	w.mu.Unlock()
 	w.metrics.beats.WithLabelValues("registered").Inc()
@@ -156,6 +158,10 @@ func (w *Worker) renew(ctx context.Context) error {
 	doc := w.document(w.state())
 	w.mu.Lock()
 	b := queue.Beat{WorkerID: w.o.WorkerID, Generation: w.generation, JSON: doc, TTL: w.o.HeartbeatTTL, Held: w.held()}
+	served, limit := w.served, w.limit
+	if served != w.told || limit != w.toldLimit {
+		b.Serving = &queue.Serving{Capabilities: served.names, Queues: served.queues, MaxConcurrent: limit}
+	}
 	w.mu.Unlock()
 	sent := time.Now()
 	reply, err := w.o.Heartbeat.Renew(ctx, b)
@@ -181,6 +187,7 @@ func (w *Worker) renew(ctx context.Context) error {
 		return nil // fenced meanwhile: the next beat registers anew
 	}
 	w.confirm(sent)
+	w.told, w.toldLimit = served, limit
 	w.lastBeat, w.beatTrip = now, now.Sub(sent)
 	w.obey(reply)
 	return nil

@@ -68,11 +68,13 @@ type Worker struct {
 	paused        []string
 
 	// Tasks (runs.go, settle.go).
-	served  *served
-	runs    map[runKey]*run
-	used    map[string]int // slots by executor
-	pending []*run         // ended, their outcome waits to be sent
-	freed   bool           // a slot was freed since the claimer looked
+	served    *served
+	told      *served // what the server knows of it, with
+	toldLimit int     // so many slots
+	runs      map[runKey]*run
+	used      map[string]int // slots by executor
+	pending   []*run         // ended, their outcome waits to be sent
+	freed     bool           // a slot was freed since the claimer looked
 }
 
 // New checks the options; it connects to nothing and starts nothing.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // patience bounds each wait for the server. It is far above what a healthy
@@ -290,5 +291,8 @@ func (s *Server) options() *redis.Options {
 		MinRetryBackoff:  -1,
 		MaxRetryBackoff:  -1,
 		PipelinePoolSize: -1,
+		// Otherwise a connection that is being made writes to the options,
+		// while another client may be cloning them.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 }

@@ -35,6 +35,19 @@ var workerTests = []test{
 		_, err = w.b.Register(w.ctx, r)
 		w.must(err)
 	}},
+	{"what a worker serves can change with a heartbeat", func(w *world) {
+		m := w.join("w1")
+		_, err := w.b.Renew(w.ctx, queue.Beat{WorkerID: m.id, Generation: m.generation, JSON: json.RawMessage(`{}`), TTL: ttl,
+			Serving: &queue.Serving{Capabilities: []string{"tts"}, Queues: []string{"high:tts"}, MaxConcurrent: 7}})
+		w.must(err)
+		_, err = m.renew()
+		w.must(err)
+		rec, err := w.b.Worker(w.ctx, "w1")
+		w.must(err)
+		w.equal("capabilities", rec.Capabilities, []string{"tts"})
+		w.equal("queues", rec.Queues, []string{"high:tts"})
+		w.equal("slots", rec.MaxConcurrent, 7)
+	}},
 	{"a superseded worker can do nothing", func(w *world) {
 		old := w.join("w1")
 		w.join("w1")
@@ -330,7 +343,7 @@ var workerTests = []test{
 		w.equal("claims", ids(r.Claims), []string{id})
 		r, err = w.b.Adopt(w.ctx, "high:echo", got, m.request())
 		w.must(err)
-		w.equal("adopted twice", ids(r.Claims), []string{})
+		w.equal("adopted again after a lost reply", ids(r.Claims), []string{id})
 		w.wantStatus(id, queue.StatusRunning)
 	}},
 	{"an adopt without a free slot puts the id back in front", func(w *world) {

@@ -82,10 +82,20 @@ func (w *waiter) Unblock(ctx context.Context) (bool, error) {
 		}
 		return false, nil
 	}
-	n, err := w.b.rdb.ClientUnblock(ctx, id).Result()
+	// CLIENT UNBLOCK of a client whose pop was put off by CLIENT PAUSE (as in
+	// a planned failover) makes some servers abort (seen with Redis 7.0.15;
+	// redis#14164). A transaction with a write is put off by the same pause, so
+	// it never runs while a pop can be in that state.
+	var reply *redis.IntCmd
+	_, err := w.b.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.Unlink(ctx, w.b.key.own("nothing"))
+		reply = p.ClientUnblock(ctx, id)
+		return nil
+	})
+	n := reply.Val()
 	if err != nil {
-		var reply redis.Error
-		if errors.As(err, &reply) {
+		var refused redis.Error
+		if errors.As(err, &refused) {
 			return false, fmt.Errorf("%w: %w", queue.ErrUnblockRefused, err)
 		}
 		return false, fmt.Errorf("end the wait for queue %q: %w", w.name, err)

@@ -32,19 +32,13 @@ func (b *Backend) Register(ctx context.Context, r queue.Registration) (int64, er
 	if len(beat) == 0 {
 		beat = json.RawMessage(`{"worker_id":` + mustJSON(r.WorkerID) + `,"generation":` + generationMark + `}`)
 	}
-	list := func(s []string) string {
-		if s == nil {
-			s = []string{}
-		}
-		return mustJSON(s)
-	}
 	labels := r.Labels
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	keys := []string{b.key.config(r.WorkerID), b.key.registered(), b.key.heartbeat(r.WorkerID), b.key.tasks(r.WorkerID)}
-	reply, err := b.run(ctx, scripts.register, keys, r.WorkerID, r.NodeID, r.LastGeneration, list(r.Capabilities),
-		r.MaxConcurrent, list(r.Queues), mustJSON(labels), r.Version, []byte(beat), r.HeartbeatTTL.Milliseconds()).StringSlice()
+	reply, err := b.run(ctx, scripts.register, keys, r.WorkerID, r.NodeID, r.LastGeneration, listJSON(r.Capabilities),
+		r.MaxConcurrent, listJSON(r.Queues), mustJSON(labels), r.Version, []byte(beat), r.HeartbeatTTL.Milliseconds()).StringSlice()
 	if err != nil {
 		return 0, fmt.Errorf("register worker %q: %w", r.WorkerID, err)
 	}
@@ -54,11 +48,23 @@ func (b *Backend) Register(ctx context.Context, r queue.Registration) (int64, er
 	return parseInt(reply[1]), nil
 }
 
+func listJSON(s []string) string {
+	if s == nil {
+		s = []string{}
+	}
+	return mustJSON(s)
+}
+
 // Renew is one heartbeat. See queue.WorkerSide.
 func (b *Backend) Renew(ctx context.Context, beat queue.Beat) (queue.Renewal, error) {
 	w := beat.WorkerID
-	args := make([]any, 0, 4+3*len(beat.Held))
-	args = append(args, w, strconv.FormatInt(beat.Generation, 10), beat.TTL.Milliseconds(), []byte(beat.JSON))
+	serving := ""
+	if s := beat.Serving; s != nil {
+		// JSON in JSON: the script stores the lists as they are.
+		serving = mustJSON([]string{listJSON(s.Capabilities), listJSON(s.Queues), strconv.Itoa(s.MaxConcurrent)})
+	}
+	args := make([]any, 0, 5+3*len(beat.Held))
+	args = append(args, w, strconv.FormatInt(beat.Generation, 10), beat.TTL.Milliseconds(), []byte(beat.JSON), serving)
 	for _, f := range beat.Held {
 		args = append(args, f.ID, attempt(f), f.Queue)
 	}

@@ -1,6 +1,7 @@
 -- renew is one heartbeat with the claims the worker holds.
 -- KEYS  heartbeat, config, registered set, owner set
--- ARGV  prefix, worker, generation, TTL (ms), heartbeat (JSON), then for each held claim: id, attempt, queue
+-- ARGV  prefix, worker, generation, TTL (ms), heartbeat (JSON), what the worker serves now or "" (JSON list: capabilities,
+--       queues, max_concurrent), then for each held claim: id, attempt, queue
 -- Returns {state, now, lost, cancel, unknown}; lost and cancel hold 1-based positions in the held list,
 -- unknown holds id, attempt, queue triples. state: ok, reregister, superseded.
 local worker, generation = ARGV[2], ARGV[3]
@@ -11,11 +12,16 @@ if state ~= 'ok' then return {state, int(now_ms()), {}, {}, {}} end
 -- that has written already goes on.
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 redis.call('SET', KEYS[1], ARGV[5], 'PX', ARGV[4])
+if ARGV[6] ~= '' then
+  local serving = cjson.decode(ARGV[6])
+  redis.call('HSET', KEYS[2], 'capabilities', serving[1], 'queues', serving[2], 'max_concurrent', serving[3])
+  for _, name in ipairs(cjson.decode(serving[2])) do redis.call('SADD', P .. 'autobot:queues', name) end
+end
 local lost, cancel, unknown, held = {}, {}, {}, {}
 local own = {}
 for _, id in ipairs(redis.call('SMEMBERS', KEYS[4])) do own[id] = true end
 local position = 0
-for i = 6, #ARGV, 3 do
+for i = 7, #ARGV, 3 do
   local id, attempt = ARGV[i], ARGV[i + 1]
   position = position + 1
   held[id] = true
