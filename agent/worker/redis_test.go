@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -487,4 +488,19 @@ func TestCancelOverRedis(t *testing.T) {
 	})
 	f.leave(m)
 	f.wantTidy()
+}
+
+func TestAnExecutorThatBecomesReadyLaterIsKnown(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	m := f.join("w1", 2)
+	f.await("the worker", func() bool { w, err := f.b.Worker(t.Context(), "w1"); return err == nil && w.Alive })
+	late := m.h.Status()[0]
+	late.Name, late.Types = "vision", []TypeStatus{{Type: "vision"}}
+	m.h.setStatus(m.h.Status()[0], late)
+	f.await("the new type in the registration", func() bool {
+		w, err := f.b.Worker(t.Context(), "w1")
+		return err == nil && slices.Contains(w.Capabilities, "vision") && slices.Contains(w.Queues, "high:vision")
+	})
+	f.leave(m)
 }
