@@ -84,7 +84,8 @@ type WorkerSide interface {
 	// NewWaiter returns a blocking waiter with a connection of its own.
 	NewWaiter(queue string) (Waiter, error)
 	// Adopt turns an id that a Waiter moved into a claim, or puts it where
-	// it belongs. r.Queues is ignored.
+	// it belongs. r.Queues is ignored. When the reply was lost and the call is
+	// repeated, the same claim is answered again.
 	Adopt(ctx context.Context, queue, id string, r ClaimRequest) (ClaimReply, error)
 	// Finish records successes and, when next is not nil, claims in the same
 	// round trip. Settled has one entry per outcome.

@@ -88,12 +88,9 @@ func ended(status string) bool { return queue.Status(status).Terminal() }
 
 // held reports whether a task that has not ended holds the unique key.
 func (m *model) held(key string) bool {
-	for _, h := range m.look().tasks {
-		if h["unique_key"] == key && !ended(h["status"]) {
-			return true
-		}
-	}
-	return false
+	s := m.look()
+	h, exists := s.tasks[s.unique[key]]
+	return exists && !ended(h["status"])
 }
 
 // check fails when something does not hold that always must.
@@ -128,10 +125,10 @@ func (m *model) check() {
 		}
 		retries, _ := strconv.Atoi(h["retry_count"])
 		deaths, _ := strconv.Atoi(h["death_count"])
-		if retries > 3 || deaths > 2 {
+		if retries > 2 || (deaths > 2 && !m.byHands[id]) {
 			wrong("counts out of bounds: %s", in)
 		}
-		if key := h["unique_key"]; key != "" && h["worker_id"] != "f" && (s.unique[key] == id) == ended(status) &&
+		if key := h["unique_key"]; key != "" && h["worker_id"] != "f" && !m.byHands[id] && (s.unique[key] == id) == ended(status) &&
 			(ended(status) || s.unique[key] == "") {
 			wrong("unique key %q is held by %q: %s (%s)", key, s.unique[key], in, status)
 		}

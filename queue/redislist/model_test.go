@@ -53,12 +53,13 @@ type model struct {
 	lease    queue.Lease
 	finished map[string]int // accepted results since the task's last submission or retry
 	attempts map[string]int64
-	foreign  []queue.Fence // claims of a foreign worker
+	foreign  []queue.Fence   // claims of a foreign worker
+	byHands  map[string]bool // retried by hand: counts and unique keys are put right by a claim of ours, if they can be
 }
 
 func newModel(t *rapid.T, rdb *redis.Client) *model {
 	m := &model{
-		T: t, rdb: rdb, workers: map[string]*modelWorker{}, finished: map[string]int{}, attempts: map[string]int64{},
+		T: t, rdb: rdb, workers: map[string]*modelWorker{}, finished: map[string]int{}, attempts: map[string]int64{}, byHands: map[string]bool{},
 		b: redislist.New(rdb, redislist.Options{RetryBackoff: time.Hour, MaxRetries: 2, MaxWorkerDeaths: 2}),
 	}
 	m.ok(rdb.FlushAll(t.Context()).Err())
@@ -136,7 +137,10 @@ func (m *model) submit() {
 	}
 }
 
-func (m *model) fresh(id string) { m.finished[id], m.attempts[id] = 0, 0 }
+func (m *model) fresh(id string) {
+	m.finished[id], m.attempts[id] = 0, 0
+	delete(m.byHands, id)
+}
 
 func (m *model) foreignSubmit() {
 	id := m.pick("id", modelIDs)
@@ -165,6 +169,9 @@ func (m *model) take(w *modelWorker, r queue.ClaimReply) {
 		return // the reply is lost: renew tells
 	}
 	for _, c := range r.Claims {
+		if slices.Contains(w.held, c.Fence()) {
+			continue // an adoption that came late: the agent knows this claim
+		}
 		if c.Attempt <= m.attempts[c.ID] {
 			m.Fatalf("attempt %d of %s was handed out twice", c.Attempt, c.ID)
 		}
@@ -426,7 +433,7 @@ func (m *model) byHand() {
 	}
 	m.ok(m.rdb.HSet(m.Context(), "task:"+id, "status", "queued", "retry_count", "0", "worker_id", "").Err())
 	m.ok(m.rdb.LPush(m.Context(), "queue:general", id).Err())
-	m.finished[id] = 0
+	m.finished[id], m.byHands[id] = 0, true
 }
 
 // heal ends every disturbance and works until nothing is left to do.

@@ -1,6 +1,7 @@
 package redislist_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -120,7 +121,7 @@ func TestLostReplies(t *testing.T) {
 			f.want("LRANGE queue:general:processing 0 -1", []any{"t1"})
 		}
 	})
-	t.Run("an adoption whose reply was lost is handed back where no slot is left", func(t *testing.T) {
+	t.Run("an adoption whose reply was lost is left to the heartbeats where no slot is free", func(t *testing.T) {
 		f := newForeign(t)
 		f.enqueue("general", "t1")
 		f.cli("RPOPLPUSH queue:general queue:general:processing")
@@ -129,11 +130,17 @@ func TestLostReplies(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Max, r.Free = 0, []int{0}
-		if _, err := f.b.Adopt(t.Context(), "general", "t1", r); err != nil {
-			t.Fatal(err)
+		reply, err := f.b.Adopt(t.Context(), "general", "t1", r)
+		f.ok(err)
+		f.onlyNote(reply, queue.NoteDuplicate)
+		f.want("LRANGE queue:general:processing 0 -1", []any{"t1"})
+		renewal, err := f.b.Renew(t.Context(), queue.Beat{WorkerID: "ours", Generation: f.g, JSON: json.RawMessage(`{}`), TTL: time.Minute})
+		if err != nil || len(renewal.Unknown) != 1 {
+			t.Fatalf("renewal %+v, %v", renewal, err)
 		}
+		_, err = f.b.Release(t.Context(), "ours", renewal.Unknown)
+		f.ok(err)
 		f.want("LLEN queue:general:processing", int64(0))
-		f.want("SCARD worker:ours:tasks", int64(0))
 		if c := f.claimOne("t1"); c.RetryCount != 0 {
 			t.Fatalf("counted %d retries", c.RetryCount)
 		}

@@ -13,19 +13,16 @@ if state == 'ok' and cordoned then r[1] = 'cordoned' end
 local closed = state ~= 'ok' or cordoned or redis.call('SISMEMBER', P .. 'autobot:paused', queue) == 1
 r[7] = redis.call('SMEMBERS', P .. 'autobot:paused')
 
-local h = fields(id, {'status', 'worker_id', 'generation', 'type', 'unique_key', 'cancel_requested'})
+local h = fields(id, {'status', 'worker_id', 'generation', 'type'})
 if h and h.status == 'running' and #redis.call('LPOS', processing_key(queue), id, 'COUNT', 2) == 1 then
   -- The one entry belongs to the claim that runs. If that is this worker's,
   -- the reply to an earlier adoption was lost.
-  if state ~= 'ok' or h.worker_id ~= c.w or h.generation ~= c.g then
-    note(r, id, queue, 'duplicate', 'running')
-  elseif closed or c.m <= 0 or (c.f[c.t[type_of(h)] or 0] or 0) <= 0 then
-    redis.call('SREM', worker_key(c.w, 'tasks'), id)
-    redis.call('LREM', processing_key(queue), 1, id)
-    requeue(id, h, now, queue, c.w)
-    note(r, id, queue, closed and 'paused' or 'full')
-  else
+  -- Where it has no slot any more, its heartbeats find the claim and give it
+  -- back.
+  if not closed and h.worker_id == c.w and h.generation == c.g and c.m > 0 and (c.f[c.t[type_of(h)] or 0] or 0) > 0 then
     table.insert(r[3], {queue, id, redis.call('HGETALL', task_key(id))})
+  else
+    note(r, id, queue, 'duplicate', 'running')
   end
 elseif closed then
   redis.call('LREM', processing_key(queue), 1, id)

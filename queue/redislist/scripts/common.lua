@@ -43,7 +43,7 @@ end
 local function ttl_of(h, default)
   local n = tonumber(h.result_ttl or '')
   if n and n >= 1 and n <= 315360000 then return int(n) end
-  return int(default)
+  return int(tonumber(default))
 end
 
 -- list calls a command on a list. A key of another type holds nothing for us:
@@ -137,18 +137,29 @@ local function push(queue, id, now, front)
   alarm('quarantined', id, queue, 'the queue is not a list')
 end
 
--- unqueue takes a waiting id out of where it may wait. A very long list is not
--- searched: its ids are dropped when they are popped.
+-- unqueue takes a waiting id out of wherever it waits, or was just popped to.
+-- Foreign clients do not say where they put it: then all lists are looked at.
+-- Very long ones are not searched; their ids are dropped when they are popped.
 local function unqueue(id, h)
-  redis.call('ZREM', P .. 'autobot:delayed', id)
-  local keys = {queue_key(type_queue(h)), queue_key(type_of(h))}
-  if not blank(h.queue) then table.insert(keys, queue_key(h.queue)) end
-  for _, worker in ipairs(redis.call('SMEMBERS', P .. 'autobot:inboxes')) do
-    table.insert(keys, P .. 'autobot:inbox:' .. worker)
+  local found, budget, tried = redis.call('ZREM', P .. 'autobot:delayed', id), 100000, {}
+  local function try(key)
+    local n = list('LLEN', key) or 0
+    if n > budget then return end
+    budget = budget - n
+    if n > 0 then found = found + lrem(key, 0, id) end
   end
-  for _, k in ipairs(keys) do
-    if (list('LLEN', k) or 0) <= 50000 then lrem(k, 0, id) end
+  local function try_queue(name)
+    if blank(name) or tried[name] then return end
+    tried[name] = true
+    try(queue_key(name))
+    try(processing_key(name))
   end
+  try_queue(h.queue)
+  try_queue(type_queue(h))
+  try_queue(type_of(h))
+  for _, worker in ipairs(redis.call('SMEMBERS', P .. 'autobot:inboxes')) do try(P .. 'autobot:inbox:' .. worker) end
+  if found > 0 then return end
+  for _, name in ipairs(redis.call('SMEMBERS', P .. 'autobot:queues')) do try_queue(name) end
 end
 
 -- empty_inbox gives up to n tasks that were placed on a worker to everybody and
