@@ -16,7 +16,7 @@ var errDuplicate = errors.New("duplicate")
 func isAny(err error, targets ...error) bool {
 	var duplicate *queue.DuplicateError
 	for _, target := range targets {
-		if errors.Is(err, target) || (target == errDuplicate && errors.As(err, &duplicate)) {
+		if errors.Is(err, target) || (errors.Is(target, errDuplicate) && errors.As(err, &duplicate)) {
 			return true
 		}
 	}

@@ -187,7 +187,7 @@ func (m *model) take(w *modelWorker, r queue.ClaimReply) {
 // pop is a waiter's BRPOPLPUSH; its reply may get lost.
 func (m *model) pop() {
 	w, name := m.worker(), m.pick("queue", modelQueues)
-	id, err := m.rdb.RPopLPush(m.Context(), "queue:"+name, "queue:"+name+":processing").Result()
+	id, err := m.rdb.LMove(m.Context(), "queue:"+name, "queue:"+name+":processing", "RIGHT", "LEFT").Result()
 	m.refusable(err, redis.Nil)
 	if err == nil && !m.chance("lost") {
 		w.wins = append(w.wins, queue.Fence{ID: id, Queue: name})
@@ -406,13 +406,13 @@ func (m *model) foreignWork() {
 		m.foreign = m.foreign[1:]
 		if m.rdb.HGet(ctx, "task:"+f.ID, "worker_id").Val() == "f" && m.chance("ends") {
 			m.rdb.HSet(ctx, "task:"+f.ID, "status", "completed", "completed_at", "1710000000.5")
-			m.rdb.SetEx(ctx, "task:"+f.ID+":result", "{}", time.Hour)
+			m.rdb.Set(ctx, "task:"+f.ID+":result", "{}", time.Hour)
 			m.rdb.SRem(ctx, "worker:f:tasks", f.ID)
 			m.rdb.LRem(ctx, "queue:"+f.Queue+":processing", 1, f.ID)
 		}
 		return
 	}
-	id, err := m.rdb.RPopLPush(ctx, "queue:"+name, "queue:"+name+":processing").Result()
+	id, err := m.rdb.LMove(ctx, "queue:"+name, "queue:"+name+":processing", "RIGHT", "LEFT").Result()
 	m.refusable(err, redis.Nil)
 	if err != nil {
 		return

@@ -252,6 +252,29 @@ func TestOddFields(t *testing.T) {
 		f.ok(err)
 		f.want("TTL task:t1:failure", int64(60))
 	})
+	t.Run("a result outlives the retention of its task when it was asked for longer", func(t *testing.T) {
+		f := newForeign(t)
+		f.enqueue("general", "t1", "result_ttl", "100000")
+		f.finish(f.claimOne("t1"))
+		f.cli("ZADD autobot:completed 1 t1")
+		if n, err := f.b.Expire(t.Context(), f.lead(), 10); err != nil || n != 0 {
+			t.Fatalf("deleted %d, %v", n, err)
+		}
+		if _, err := f.b.Result(t.Context(), "t1"); err != nil {
+			t.Fatal(err)
+		}
+		f.cli("DEL task:t1:result", "ZADD autobot:completed 1 t1")
+		if n, err := f.b.Expire(t.Context(), f.lead(), 10); err != nil || n != 1 {
+			t.Fatalf("deleted %d, %v", n, err)
+		}
+	})
+	t.Run("the counts of a failover that never ends are forgotten", func(t *testing.T) {
+		f := newForeign(t)
+		f.cli("HSET task:t1 type general status running worker_id hand", "SADD worker:hand:tasks t1", "LPUSH queue:general:processing t1")
+		_, err := f.b.Migrate(t.Context(), f.lead(), "hand", []string{"t1"})
+		f.ok(err)
+		f.want("TTL autobot:failover:hand", int64(86400))
+	})
 	t.Run("an id that was missing once waits a second again the next time", func(t *testing.T) {
 		f := newForeign(t)
 		f.cli("LPUSH queue:general t1")

@@ -1,4 +1,5 @@
--- expire deletes ended tasks that are past their retention.
+-- expire deletes ended tasks that are past their retention. A result that was
+-- asked for longer keeps its task until then.
 -- KEYS  leader, epoch
 -- ARGV  prefix, holder, epoch, retention of completed (ms), of failed and cancelled (ms), how many at most
 -- Returns {state, deleted}.
@@ -7,15 +8,18 @@ local now, left, deleted = now_ms(), tonumber(ARGV[6]), 0
 for status, index in pairs(INDEX) do
   local keep = tonumber(status == 'completed' and ARGV[4] or ARGV[5])
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. index, '-inf', int(now - keep), 'LIMIT', 0, left)) do
-    redis.call('ZREM', P .. index, id)
     left = left - 1
-    local h, why = fields(id, {'status'})
-    if h and h.status == status then
-      local k = task_key(id)
-      redis.call('DEL', k, k .. ':result', k .. ':failure', k .. ':progress')
-      deleted = deleted + 1
-    elseif why == 'missing' then
-      deleted = deleted + 1
+    local h, why = fields(id, {'status', 'result_ttl'})
+    local k, wanted = task_key(id), 0
+    if h and h.status == status and not blank(h.result_ttl) then
+      wanted = redis.call('PTTL', k .. (status == 'completed' and ':result' or ':failure'))
+    end
+    if wanted > 0 then
+      redis.call('ZADD', P .. index, int(now - keep + wanted), id)
+    else
+      redis.call('ZREM', P .. index, id)
+      if h and h.status == status then redis.call('DEL', k, k .. ':result', k .. ':failure', k .. ':progress') end
+      if why == 'missing' or (h and h.status == status) then deleted = deleted + 1 end
     end
   end
 end

@@ -23,5 +23,6 @@ if requeued + failed > 0 then
   redis.call('HINCRBY', trace, 'orphaned', requeued + failed)
   redis.call('HINCRBY', trace, 'migrated', requeued)
   redis.call('HINCRBY', trace, 'failed', failed)
+  redis.call('EXPIRE', trace, 86400) -- its worker may come back without a word to us
 end
 return {'ok', requeued, failed, skipped}
