@@ -34,8 +34,8 @@ func newDoctor(a *app) *cobra.Command {
 // is none.
 func runningAgent(cfg *agent.Config) func(context.Context) *agent.Status {
 	return func(ctx context.Context) *agent.Status {
-		var s agent.Status
-		if (localAPI{cfg}).get(ctx, "/status", &s) != nil {
+		s, err := (localAPI{cfg}).status(ctx)
+		if err != nil {
 			return nil
 		}
 		return &s

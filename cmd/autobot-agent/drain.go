@@ -22,11 +22,10 @@ func newDrain(a *app) *cobra.Command {
 			"Running tasks go on; --wait returns when the last one has ended.",
 		Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, _, err := a.load()
+			api, err := a.local()
 			if err != nil {
 				return err
 			}
-			api := localAPI{cfg}
 			var answer agent.DrainReply
 			if err := api.post(c.Context(), "/drain", &answer); err != nil {
 				return err
@@ -52,12 +51,12 @@ func newResume(a *app) *cobra.Command {
 		Short: "Take new tasks again after drain",
 		Args:  cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, _, err := a.load()
+			api, err := a.local()
 			if err != nil {
 				return err
 			}
 			var answer agent.DrainReply
-			if err := (localAPI{cfg}).post(c.Context(), "/resume", &answer); err != nil {
+			if err := api.post(c.Context(), "/resume", &answer); err != nil {
 				return err
 			}
 			return a.Print(answer, func(w io.Writer) error { return printDrain(w, "resumed: takes new tasks", answer.Note) })
@@ -83,8 +82,7 @@ func waitForIdle(ctx context.Context, api localAPI, timeout time.Duration) (runn
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		var s agent.Status
-		if err := api.get(ctx, "/status", &s); err != nil && ctx.Err() == nil {
+		if s, err := api.status(ctx); err != nil && ctx.Err() == nil {
 			return 0, err
 		} else if err == nil {
 			if running = len(s.Running); running == 0 {

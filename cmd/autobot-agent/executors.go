@@ -12,14 +12,7 @@ import (
 )
 
 func newExecutors(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "executors",
-		Short: "List or verify the executors of this machine",
-		Args:  cli.NoArguments,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newExecutorsList(a), newExecutorsVerify(a))
-	return c
+	return cli.Group("executors", "List or verify the executors of this machine", newExecutorsList(a), newExecutorsVerify(a))
 }
 
 func newExecutorsList(a *app) *cobra.Command {
@@ -28,19 +21,19 @@ func newExecutorsList(a *app) *cobra.Command {
 		Short: "List the executors of the running agent: versions, task types, states and reasons",
 		Args:  cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, _, err := a.load()
+			api, err := a.local()
 			if err != nil {
 				return err
 			}
-			var s agent.Status
-			if err := (localAPI{cfg}).get(c.Context(), "/status", &s); err != nil {
+			s, err := api.status(c.Context())
+			if err != nil {
 				var e *cli.ExitError
 				if errors.As(err, &e) && e.Code == cli.ExitUnreachable {
 					return cli.Unreachablef("%w; \"autobot-agent executors verify\" tries the executors without it", err)
 				}
 				return err
 			}
-			return a.Print(s.Executors, func(w io.Writer) error { return listExecutors(w, s.Executors, cfg.Executors.Dirs) })
+			return a.Print(s.Executors, func(w io.Writer) error { return listExecutors(w, s.Executors, api.cfg.Executors.Dirs) })
 		},
 	}
 }

@@ -24,6 +24,20 @@ type localAPI struct {
 	cfg *agent.Config
 }
 
+// local returns the way to the agent of this machine that the configuration
+// names.
+func (a *app) local() (localAPI, error) {
+	cfg, _, err := a.load()
+	return localAPI{cfg}, err
+}
+
+// status asks for the agent's status.
+func (l localAPI) status(ctx context.Context) (agent.Status, error) {
+	var s agent.Status
+	err := l.get(ctx, "/status", &s)
+	return s, err
+}
+
 // get asks for path and decodes the answer into v.
 func (l localAPI) get(ctx context.Context, path string, v any) error {
 	return l.call(ctx, http.MethodGet, path, v)

@@ -18,12 +18,12 @@ func newStatus(a *app) *cobra.Command {
 		Short: "Say whether the agent on this machine is claiming tasks, and if not why",
 		Args:  cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, _, err := a.load()
+			api, err := a.local()
 			if err != nil {
 				return err
 			}
-			var s agent.Status
-			if err := (localAPI{cfg}).get(c.Context(), "/status", &s); err != nil {
+			s, err := api.status(c.Context())
+			if err != nil {
 				return err
 			}
 			return a.Print(s, func(w io.Writer) error { return printStatus(w, s) })

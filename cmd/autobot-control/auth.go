@@ -15,14 +15,7 @@ import (
 )
 
 func newAuthCommand(env *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "auth",
-		Short: "Credentials of the API",
-		Args:  cli.NoArguments,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newAuthToken(env))
-	return c
+	return cli.Group("auth", "Credentials of the API", newAuthToken(env))
 }
 
 func newAuthToken(env *environment) *cobra.Command {

@@ -16,12 +16,7 @@ import (
 
 func newFailoverCommand(env *environment) *cobra.Command {
 	o := &connection{}
-	c := &cobra.Command{
-		Use:   "failover",
-		Short: "See which workers died, and look for dead ones now",
-		Args:  cli.NoArguments,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
+	c := cli.Group("failover", "See which workers died, and look for dead ones now")
 	o.add(c)
 	c.AddCommand(newFailoverLog(env, o), newFailoverScan(env, o))
 	return c

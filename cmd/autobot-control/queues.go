@@ -14,12 +14,7 @@ import (
 
 func newQueuesCommand(env *environment) *cobra.Command {
 	o := &connection{}
-	c := &cobra.Command{
-		Use:   "queues",
-		Short: "Look at the queues, pause and resume them",
-		Args:  cli.NoArguments,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
+	c := cli.Group("queues", "Look at the queues, pause and resume them")
 	o.add(c)
 	c.AddCommand(newQueuesList(env, o),
 		newQueuesChange(env, o, "pause NAME...", "Stop claims from queues; what runs goes on, and submitting stays possible",

@@ -16,14 +16,7 @@ import (
 )
 
 func newRedisCommand(env *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "redis",
-		Short: "Look at the Redis databases",
-		Args:  cli.NoArguments,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newRedisHealth(env), newRedisInfo(env))
-	return c
+	return cli.Group("redis", "Look at the Redis databases", newRedisHealth(env), newRedisInfo(env))
 }
 
 // askRedis connects as the control plane would and asks one database, or with

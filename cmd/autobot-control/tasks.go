@@ -14,12 +14,7 @@ import (
 
 func newTasksCommand(env *environment) *cobra.Command {
 	o := &connection{}
-	c := &cobra.Command{
-		Use:   "tasks",
-		Short: "Submit tasks, look at them, and change what happens to them",
-		Args:  cli.NoArguments,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
+	c := cli.Group("tasks", "Submit tasks, look at them, and change what happens to them")
 	o.add(c)
 	c.AddCommand(newTasksSubmit(env, o), newTasksList(env, o), newTasksShow(env, o), newTasksResult(env, o), newTasksWatch(env, o),
 		newTasksCancel(env, o), newTasksRetry(env, o), newTasksPriority(env, o), newTasksDelete(env, o))

@@ -17,12 +17,7 @@ import (
 
 func newWorkersCommand(env *environment) *cobra.Command {
 	o := &connection{}
-	c := &cobra.Command{
-		Use:   "workers",
-		Short: "Look at the workers, drain and resume them",
-		Args:  cli.NoArguments,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
+	c := cli.Group("workers", "Look at the workers, drain and resume them")
 	o.add(c)
 	c.AddCommand(newWorkersList(env, o), newWorkersShow(env, o),
 		newWorkersChange(env, o, "drain ID...", "Let workers finish what they have and take nothing new, over restarts too",
