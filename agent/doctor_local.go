@@ -130,9 +130,22 @@ func (d *Doctor) executors(ctx context.Context, running *Status) {
 		case "starting", "draining":
 			d.found.Note(name, "%s", e.State)
 		default:
+			if d.isOff(e) {
+				d.found.Note(name, "off: %s", reasons)
+				continue
+			}
 			d.found.Fault(name, e.State+": "+reasons, repairFor(e))
 		}
 	}
+}
+
+// isOff reports whether an executor only waits to be configured, as those do
+// that do nothing until an administrator wants them.
+func (d *Doctor) isOff(e ExecutorStatus) bool {
+	if e.State != "not_ready" || len(e.Reasons) != 1 || len(d.Config.Executors.Settings[e.Name]) > 0 {
+		return false
+	}
+	return strings.HasPrefix(e.Reasons[0], "executors."+e.Name+".") && strings.Contains(e.Reasons[0], " is not set")
 }
 
 // repairFor says what to do about an executor that does not work. Reasons name

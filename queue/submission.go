@@ -3,7 +3,9 @@ package queue
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -86,16 +88,49 @@ func CheckPayloadJSON(p []byte) error {
 	if !utf8.Valid(p) {
 		return &InvalidError{Field: "payload", Rule: "is not valid UTF-8"}
 	}
-	dec := json.NewDecoder(bytes.NewReader(p))
-	var v map[string]json.RawMessage
-	if err := dec.Decode(&v); err != nil {
-		return &InvalidError{Field: "payload", Rule: fmt.Sprintf("is not a JSON object: %v (at byte %d)", err, dec.InputOffset())}
+	if bytes.HasPrefix(p, []byte("\ufeff")) {
+		return &InvalidError{Field: "payload", Rule: "begins with a byte order mark, which JSON does not have: leave it out"}
 	}
-	if v == nil {
-		return &InvalidError{Field: "payload", Rule: "is null, want a JSON object"}
+	var v json.RawMessage
+	if err := json.Unmarshal(p, &v); err != nil {
+		return &InvalidError{Field: "payload", Rule: "is not valid JSON: " + jsonFault(err)}
 	}
-	if rest := bytes.TrimSpace(p[dec.InputOffset():]); len(rest) > 0 {
-		return &InvalidError{Field: "payload", Rule: fmt.Sprintf("has trailing data at byte %d", dec.InputOffset())}
+	if kind := jsonKind(p); kind != "" {
+		return &InvalidError{Field: "payload", Rule: "must be a JSON object, got " + kind}
 	}
 	return nil
+}
+
+// jsonFault says what is wrong with a text that is not JSON, and where,
+// counting bytes from 0.
+func jsonFault(err error) string {
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) {
+		return err.Error()
+	}
+	text := syntax.Error()
+	if strings.HasPrefix(text, "unexpected end") {
+		return fmt.Sprintf("it ends too early, after byte %d", syntax.Offset)
+	}
+	if strings.HasPrefix(text, "invalid character 'N'") || strings.HasPrefix(text, "invalid character 'I'") {
+		text += " (NaN and Infinity are no JSON numbers)"
+	}
+	return fmt.Sprintf("%s, at byte %d", text, max(syntax.Offset-1, 0))
+}
+
+// jsonKind names what valid JSON holds, "" for an object.
+func jsonKind(p []byte) string {
+	switch bytes.TrimSpace(p)[0] {
+	case '{':
+		return ""
+	case '[':
+		return "a list"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "true or false"
+	case 'n':
+		return "null"
+	}
+	return "a number"
 }

@@ -183,7 +183,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 	}{
 		{"no type", "tasks submit", 2, "needs the type"},
 		{"a bad type", "tasks submit Bad", 2, "type: must be"},
-		{"a payload that is no JSON", "tasks submit general {op:1}", 2, "payload: is not a JSON object"},
+		{"a payload that is no JSON", "tasks submit general {op:1}", 2, "payload: is not valid JSON"},
 		{"a payload that is a list", "tasks submit general []", 2, "payload:"},
 		{"words without quotes", `tasks submit general {"op": "echo"}`, 2, "single quotes"},
 		{"a file that is not there", "tasks submit general @/no/such/file", 2, "no such file"},

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -110,7 +111,8 @@ func (p place) explain(err error) error {
 	case errors.Is(err, client.ErrUnreachable) && p.start != "":
 		return fmt.Errorf("%w; found by %s (start it: %s; or name another one with --control-url)", err, p.from, p.start)
 	case errors.Is(err, client.ErrDenied):
-		return fmt.Errorf("%w (the key or token given by %s is not right for this; the key is in internal.key in the state folder of the control plane)", err, p.source())
+		return cli.Exitf(cli.ExitFailure, "the control plane refuses this caller: %s (the key or token given by %s is not right for this; the key is in internal.key in the state folder of the control plane)",
+			strings.TrimPrefix(err.Error(), "Authentication required: "), p.source())
 	}
 	return err
 }

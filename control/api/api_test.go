@@ -232,7 +232,7 @@ func TestSubmitRefusals(t *testing.T) {
 		{"half a retry", `{"type":"a","max_retries":1.5}`, 400, `max_retries: must be a whole number, got 1.5`},
 		{"negative retries", `{"type":"a","max_retries":-1}`, 400, `max_retries: must be 0..1000`},
 		{"a label that is a number", `{"type":"a","labels":{"n":1}}`, 400, `labels`},
-		{"a payload that is a list", `{"type":"a","payload":[1]}`, 400, `payload: is not a JSON object`},
+		{"a payload that is a list", `{"type":"a","payload":[1]}`, 400, `payload: must be a JSON object, got a list`},
 		{"an unknown priority", `{"type":"a","priority":"urgent"}`, 400, `priority: must be critical, high`},
 		{"priority 5", `{"type":"a","priority":5}`, 400, `priority: must be critical, high`},
 		{"priority as a list", `{"type":"a","priority":[]}`, 400, `priority: must be critical, high`},

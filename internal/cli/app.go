@@ -76,7 +76,7 @@ func (a *App) flagsFromEnvironment(c *cobra.Command) error {
 		variable := configfile.EnvName(a.EnvPrefix, f.Name)
 		if value := os.Getenv(variable); value != "" {
 			if bad := c.Flags().Set(f.Name, value); bad != nil {
-				err = Usagef("%s=%q: %v", variable, value, bad)
+				err = Usagef("%s=%q: %s", variable, value, flagFault(bad))
 			}
 		}
 	})

@@ -107,7 +107,7 @@ func TestAFaultDecidesTheExitCode(t *testing.T) {
 	show := func(l check.List) func(*App, *cobra.Command) error {
 		return func(a *App, _ *cobra.Command) error { return a.PrintChecks(l, ExitUnreachable) }
 	}
-	if code, stdout, _ := invoke(show(fine), "act"); code != 0 || !strings.Contains(stdout, "repair: set it") || !strings.HasSuffix(stdout, "0 faults, 1 warnings\n") {
+	if code, stdout, _ := invoke(show(fine), "act"); code != 0 || !strings.Contains(stdout, "repair: set it") || !strings.HasSuffix(stdout, "0 faults, 1 warning\n") {
 		t.Errorf("code %d, %q", code, stdout)
 	}
 	if code, stdout, stderr := invoke(show(bad), "act", "-o", "json"); code != ExitUnreachable || !strings.Contains(stdout, `"level": "fault"`) || stderr != "" {

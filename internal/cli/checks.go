@@ -19,6 +19,13 @@ func (a *App) PrintChecks(checks check.List, faultCode int) error {
 	return nil
 }
 
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // listChecks writes one line per check, and its repair below it.
 func listChecks(w io.Writer, checks check.List) error {
 	for _, c := range checks {
@@ -33,7 +40,7 @@ func listChecks(w io.Writer, checks check.List) error {
 	}
 	last := "everything is in order"
 	if faults, warnings := checks.Count(); faults+warnings > 0 {
-		last = fmt.Sprintf("%d faults, %d warnings", faults, warnings)
+		last = count(faults, "fault") + ", " + count(warnings, "warning")
 	}
 	_, err := fmt.Fprintln(w, last)
 	return err

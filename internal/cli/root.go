@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Root returns the root command with the global flags and help; the program
@@ -24,7 +26,7 @@ func (a *App) Root() *cobra.Command {
 	}
 	a.addGlobalFlags(root)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return Usagef("%v (see %s --help)", err, c.CommandPath())
+		return Usagef("%s (see %s --help)", flagFault(err), c.CommandPath())
 	})
 	root.SetHelpCommand(newHelp())
 	return root
@@ -49,6 +51,31 @@ func (a *App) Run(root *cobra.Command, args []string) int {
 		_, _ = io.WriteString(a.Stderr, a.Name+": "+strings.TrimRight(e.Err.Error(), "\n")+"\n")
 	}
 	return e.Code
+}
+
+// flagFault says what is wrong with a flag, without the words of the parser of
+// its value.
+func flagFault(err error) string {
+	var bad *pflag.InvalidValueError
+	if !errors.As(err, &bad) {
+		return err.Error()
+	}
+	var want string
+	switch kind := bad.GetFlag().Value.Type(); {
+	case strings.HasPrefix(kind, "int"):
+		want = "a whole number"
+	case strings.HasPrefix(kind, "uint"):
+		want = "a whole number from 0"
+	case strings.HasPrefix(kind, "float"):
+		want = "a number"
+	case kind == "duration":
+		want = "a duration such as 500ms, 90s or 24h"
+	case kind == "bool":
+		want = "true or false"
+	default:
+		return err.Error()
+	}
+	return fmt.Sprintf("--%s must be %s, got %q", bad.GetFlag().Name, want, bad.GetValue())
 }
 
 // newHelp prints the help of a command, and does not pass over a name that is

@@ -3,6 +3,8 @@ package redisconn
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
 	"time"
 
@@ -41,6 +43,9 @@ func handshake(ctx context.Context, conn net.Conn, addr string, base *tls.Config
 	secure := tls.Client(conn, cfg)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
+		if errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(tls.RecordHeaderError)) {
+			err = fmt.Errorf("no TLS handshake with %s: %w (if Redis does not speak TLS there, the address begins with redis://)", addr, err)
+		}
 		return nil, err
 	}
 	return secure, nil
