@@ -34,6 +34,9 @@ type CommitOptions struct {
 	// TTL is how long the artifacts are kept, 1 minute to 7 days. 0 takes
 	// Config.TTL.
 	TTL time.Duration
+	// AtLeast is how long the task's result is kept, if the task says: its
+	// artifacts do not go before it. The limit of TTL holds for it too.
+	AtLeast time.Duration
 	// InlineMax is the largest artifact, in bytes, that its record carries
 	// as base64 too. At most MaxInline; 0 inlines nothing.
 	InlineMax int64
@@ -98,7 +101,7 @@ func (s *Spool) clamp(opt CommitOptions) CommitOptions {
 	if opt.TTL == 0 {
 		opt.TTL = s.cfg.TTL
 	}
-	opt.TTL = min(max(opt.TTL, time.Minute), 7*24*time.Hour)
+	opt.TTL = min(max(opt.TTL, opt.AtLeast, time.Minute), 7*24*time.Hour)
 	opt.InlineMax = min(max(opt.InlineMax, 0), MaxInline)
 	return opt
 }

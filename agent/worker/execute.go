@@ -84,6 +84,7 @@ func (a *attempt) run() ([]spool.Record, error) {
 	if a.common, err = readCommon(r.claim.Payload); err != nil {
 		return nil, err
 	}
+	a.common.commit.AtLeast = r.claim.ResultTTL
 	a.budget = effective(a.common, r.claim.Task, a.left(), a.typ)
 	if a.budget.final && a.budget.limit <= 0 {
 		return nil, &timeoutError{final: true}

@@ -180,6 +180,32 @@ func TestArtifactsAreKeptBeforeTheTaskIsFinished(t *testing.T) {
 	})
 }
 
+func TestArtifactsAreKeptAsLongAsTheResult(t *testing.T) {
+	t.Parallel()
+	for _, payload := range []string{`{}`, `{"artifacts":{"ttl_s":60}}`} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			_, task := runOne(t, func(t *queue.Task) { t.Payload, t.ResultTTL = []byte(payload), 48*time.Hour },
+				func(_ context.Context, job Job, sink func(executors.Event)) (JobOutcome, error) {
+					if err := os.WriteFile(filepath.Join(job.Task.SpoolDir, "a"), []byte("a"), 0o600); err != nil {
+						return JobOutcome{}, err
+					}
+					sink(executors.Event{Artifact: &executors.Artifact{Name: "a"}})
+					return done(`{}`), nil
+				})
+			var doc struct {
+				Artifacts []spool.Record `json:"artifacts"`
+			}
+			if err := json.Unmarshal(task.result, &doc); err != nil || len(doc.Artifacts) != 1 {
+				t.Fatalf("result %s: %v", task.result, err)
+			}
+			if kept := doc.Artifacts[0].ExpiresAt.Sub(began); kept < 48*time.Hour-time.Second {
+				t.Errorf("payload %s: kept for %v", payload, kept)
+			}
+		})
+	}
+}
+
 func TestAFailureKeepsItsArtifactsAndOutput(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
