@@ -73,7 +73,7 @@ func (s State) Heartbeat(now time.Time) fleet.Heartbeat {
 		ClockSkewMS: float64(s.ClockSkew.Milliseconds()),
 	}
 	for _, e := range s.Executors {
-		x := fleet.Executor{Name: e.Name, Version: e.Version, State: string(e.State), Types: []string{}}
+		x := fleet.Executor{Name: e.Name, Version: e.Version, State: e.State, Types: []string{}}
 		for _, t := range e.Types {
 			x.Types = append(x.Types, t.Type)
 		}
@@ -208,7 +208,7 @@ func (w *Worker) noExecutor() string {
 	}
 	var why []string
 	for _, e := range w.served.executors {
-		text := e.Name + " is " + string(e.State)
+		text := e.Name + " is " + e.State
 		if len(e.Reasons) > 0 {
 			text += ": " + e.Reasons[0]
 		}

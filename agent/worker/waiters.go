@@ -152,13 +152,6 @@ func (s *waiterSet) takeWins() []win {
 	return wins
 }
 
-// giveBack puts wins in front again, for a later try.
-func (s *waiterSet) giveBack(wins []win) {
-	s.mu.Lock()
-	s.wins = append(append([]win(nil), wins...), s.wins...)
-	s.mu.Unlock()
-}
-
 // idle reports whether no pop is under way or about to be sent, and no win is
 // left to be handled.
 func (s *waiterSet) idle() bool {
