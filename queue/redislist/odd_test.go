@@ -312,3 +312,31 @@ func TestOddFields(t *testing.T) {
 		f.want("HGET task:t2 queue", nil)
 	})
 }
+
+func TestFailureOfTheEnd(t *testing.T) {
+	t.Run("an ended task does not show the error of an earlier attempt as its own", func(t *testing.T) {
+		f := newForeign(t)
+		f.submit(queue.Submission{ID: "t1"})
+		c := f.claimOne("t1")
+		doc := json.RawMessage(`{"error":{"code":"ENGINE_ERROR","message":"m"},"artifacts":[{"name":"failure.png"}]}`)
+		_, err := f.b.Fail(t.Context(), "ours", []queue.Outcome{{Fence: c.Fence(), Failure: &queue.Failure{Message: "m", Code: "ENGINE_ERROR", Document: doc, Retryable: true}}})
+		f.ok(err)
+		f.cli("HSET task:t1 death_count 9 max_retries 1")
+		f.claimOne("t1")
+		f.cli("DEL worker:ours:heartbeat")
+		_, err = f.b.Migrate(t.Context(), f.lead(), "ours", []string{"t1"})
+		f.ok(err)
+		_, err = f.b.Result(t.Context(), "t1")
+		var failed *queue.FailedError
+		if !errors.As(err, &failed) || failed.Code != "POISON" {
+			t.Fatalf("got %v", err)
+		}
+		var got struct {
+			Error     struct{ Code, Message string }
+			Artifacts []json.RawMessage
+		}
+		if err := json.Unmarshal(failed.Document, &got); err != nil || got.Error.Code != "POISON" || got.Error.Message != failed.Message || len(got.Artifacts) != 1 {
+			t.Fatalf("document %s", failed.Document)
+		}
+	})
+}

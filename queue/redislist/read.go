@@ -51,11 +51,30 @@ func (b *Backend) Result(ctx context.Context, id string) (json.RawMessage, error
 	case queue.StatusFailed, queue.StatusFailedPermanent, queue.StatusCancelled:
 		e := &queue.FailedError{Status: status, Code: field(2), Message: field(1)}
 		if failure.Err() == nil {
-			e.Document = json.RawMessage(failure.Val())
+			e.Document = failureOf(e, []byte(failure.Val()))
 		}
 		return nil, e
 	}
 	return nil, fmt.Errorf("result of task %q: %w", id, queue.ErrNotFinished)
+}
+
+// failureOf makes the newest failure document that of the task's end. It is
+// from an earlier attempt when the worker died of the last one, the deadline
+// passed or somebody cancelled.
+func failureOf(e *queue.FailedError, document []byte) json.RawMessage {
+	var parts map[string]json.RawMessage
+	var told struct {
+		Code string `json:"code"`
+	}
+	if json.Unmarshal(document, &parts) != nil || json.Unmarshal(parts["error"], &told) != nil || told.Code == e.Code || e.Code == "" {
+		return document
+	}
+	parts["error"] = json.RawMessage(mustJSON(map[string]any{"code": e.Code, "message": e.Message, "retryable": false}))
+	fixed, err := json.Marshal(parts)
+	if err != nil {
+		return document
+	}
+	return fixed
 }
 
 // Failure returns the newest failure document. See queue.Producer.
