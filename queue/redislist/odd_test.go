@@ -340,3 +340,13 @@ func TestFailureOfTheEnd(t *testing.T) {
 		}
 	})
 }
+
+func TestHeartbeatUnderMaxmemory(t *testing.T) {
+	t.Run("a heartbeat that has lapsed is written again although memory is full", func(t *testing.T) {
+		f := newForeign(t)
+		f.cli("DEL worker:ours:heartbeat", "CONFIG SET maxmemory 1")
+		_, err := f.b.Renew(t.Context(), queue.Beat{WorkerID: "ours", Generation: f.g, JSON: json.RawMessage(`{"n":2}`), TTL: time.Minute})
+		f.ok(err)
+		f.want("GET worker:ours:heartbeat", `{"n":2}`)
+	})
+}

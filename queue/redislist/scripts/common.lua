@@ -249,7 +249,8 @@ end
 -- requeue hands a task back uncounted, to the front of its queue.
 local function requeue(id, h, now, queue, worker)
   if h.cancel_requested == '1' then
-    end_task(id, 'cancelled', now, worker, h.unique_key, {'failed_at', seconds(now), 'error_code', 'CANCELLED'})
+    end_task(id, 'cancelled', now, worker, h.unique_key, {'failed_at', seconds(now), 'error_code', 'CANCELLED',
+      'last_error', 'cancelled; worker ' .. (worker or 'unknown') .. ' gave it back meanwhile'})
     return
   end
   redis.call('HSET', task_key(id), 'status', 'queued', 'worker_id', '', 'queue', queue, 'requeued_at', seconds(now))

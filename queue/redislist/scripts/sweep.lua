@@ -109,7 +109,8 @@ local function take(c, r, queue, id, now, back)
   retried_by_hand(id, h)
   if h.cancel_requested == '1' then
     redis.call('LREM', processing, 1, id)
-    end_task(id, 'cancelled', now, nil, h.unique_key, {'failed_at', seconds(now), 'error_code', 'CANCELLED'})
+    end_task(id, 'cancelled', now, nil, h.unique_key, {'failed_at', seconds(now), 'error_code', 'CANCELLED',
+      'last_error', 'cancelled before it started again'})
     note(r, id, queue, 'cancelled')
     return
   end
