@@ -20,11 +20,20 @@ func (a *attempt) failed(err error, records []spool.Record) *outcome {
 		return a.release() // of no effect when the run was dropped
 	}
 	f, e := a.failure(err)
-	f.Message, f.Code = clipBytes(e.Message, maxMessage), string(e.Code)
+	f.Message, f.Code = sentence(e), string(e.Code)
 	f.Document = a.failureDocument(e, records)
 	a.w.metrics.finished.WithLabelValues(outcomeLabel(f)).Inc()
 	a.w.metrics.runtime.WithLabelValues(a.r.claim.Type).Observe(time.Since(a.started).Seconds())
 	return &outcome{kind: outcomeFail, out: queue.Outcome{Fence: a.r.claim.Fence(), Failure: f}}
+}
+
+// sentence is what people read in the task itself, who may never see the
+// document: what happened, and what to do about it.
+func sentence(e *executors.Error) string {
+	if e.Hint == "" {
+		return clipBytes(e.Message, maxMessage)
+	}
+	return clipBytes(e.Message, maxMessage-1024) + " (" + clipBytes(e.Hint, 1000) + ")"
 }
 
 func outcomeLabel(f *queue.Failure) string {

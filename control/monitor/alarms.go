@@ -56,10 +56,10 @@ func (a *alarms) look(queues []queue.QueueInfo) {
 }
 
 func (a *alarms) raise(name string, n int64, al *alarm) {
-	a.gauges.unwatched.WithLabelValues(name).Set(float64(n))
+	a.gauges.unwatched.WithLabelValues(label(name)).Set(float64(n))
 	typ, prioritised := typeOf(name)
 	if prioritised {
-		a.gauges.noWorker.WithLabelValues(typ).Set(1)
+		a.gauges.noWorker.WithLabelValues(label(typ)).Set(1)
 	}
 	if al.raised {
 		return
@@ -79,9 +79,9 @@ func (a *alarms) clear(name string, al *alarm) {
 	if !al.raised {
 		return
 	}
-	a.gauges.unwatched.DeleteLabelValues(name)
+	a.gauges.unwatched.DeleteLabelValues(label(name))
 	if typ, prioritised := typeOf(name); prioritised && !a.raisedFor(typ) {
-		a.gauges.noWorker.DeleteLabelValues(typ)
+		a.gauges.noWorker.DeleteLabelValues(label(typ))
 	}
 	a.log.Info("the queue is watched again or empty", zap.String("queue", name), zap.Duration("took", time.Since(al.since)))
 }

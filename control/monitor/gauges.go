@@ -89,7 +89,7 @@ func (g *gauges) fleet(c queue.Census) {
 			up = 1
 			delete(g.buried, id)
 		}
-		g.workerUp.WithLabelValues(id).Set(up)
+		g.workerUp.WithLabelValues(label(id)).Set(up)
 		g.shown[id] = true
 	}
 	for id := range g.shown {
@@ -98,10 +98,10 @@ func (g *gauges) fleet(c queue.Census) {
 		}
 		at, buried := g.buried[id]
 		if buried && time.Since(at) < buriedFor {
-			g.workerUp.WithLabelValues(id).Set(0)
+			g.workerUp.WithLabelValues(label(id)).Set(0)
 			continue
 		}
-		g.workerUp.DeleteLabelValues(id)
+		g.workerUp.DeleteLabelValues(label(id))
 		delete(g.shown, id)
 		delete(g.buried, id)
 	}
@@ -113,7 +113,7 @@ func (g *gauges) failover(worker string) {
 	defer g.mu.Unlock()
 	g.buried[worker] = time.Now()
 	g.shown[worker] = true
-	g.workerUp.WithLabelValues(worker).Set(0)
+	g.workerUp.WithLabelValues(label(worker)).Set(0)
 }
 
 func (g *gauges) migrated(m queue.Migration) {
@@ -136,15 +136,18 @@ func (g *gauges) queues(queues []queue.QueueInfo) {
 		sizes[p] = 0
 	}
 	for _, q := range queues {
-		g.depth.WithLabelValues(q.Name, "waiting").Set(float64(q.Waiting))
-		g.depth.WithLabelValues(q.Name, "processing").Set(float64(q.Processing))
-		g.oldest.WithLabelValues(q.Name).Set(q.OldestAge.Seconds())
+		g.depth.WithLabelValues(label(q.Name), "waiting").Set(float64(q.Waiting))
+		g.depth.WithLabelValues(label(q.Name), "processing").Set(float64(q.Processing))
+		g.oldest.WithLabelValues(label(q.Name)).Set(q.OldestAge.Seconds())
 		sizes[priorityOf(q.Name)] += q.Waiting
 	}
 	for p, n := range sizes {
 		g.byPrio.WithLabelValues(string(p)).Set(float64(n))
 	}
 }
+
+// label makes a name that anybody may have written into Redis fit for a metric.
+func label(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
 // priorityOf reads the priority from a queue's name.
 func priorityOf(name string) queue.Priority {
