@@ -9,6 +9,7 @@ import (
 
 	"github.com/autobot-fleet/autobot/agent/worker"
 	"github.com/autobot-fleet/autobot/internal/logging"
+	"github.com/autobot-fleet/autobot/internal/redisconn"
 )
 
 // The values of worker.profile.
@@ -29,6 +30,7 @@ const listenOff = "off"
 func Defaults() Config {
 	state := defaultStateDir()
 	return Config{
+		Redis: redisconn.Defaults(),
 		Worker: WorkerConfig{
 			MaxConcurrent: runtime.GOMAXPROCS(0), // follows a container's quota
 			Queues:        QueueNames{worker.PlainAuto},

@@ -33,7 +33,7 @@ func (d *Doctor) control(ctx context.Context) {
 	}
 	client, err := controlClient(c)
 	if err != nil {
-		d.found.Fault(name, err.Error(), "copy ca.pem of the control plane's state folder to the file named by control.ca_file")
+		d.found.Fault(name, err.Error(), "copy ca.crt of the control plane's state folder to the file named by control.ca_file")
 		return
 	}
 	defer client.CloseIdleConnections()

@@ -34,8 +34,9 @@ const (
 // one, or one of its own making. The latter is signed by a private CA whose
 // certificate (ca.crt in the state folder) is what agents and the CLI trust.
 type Certificate struct {
-	dir, hostname     string // own making
-	certFile, keyFile string // configured, empty otherwise
+	dir, hostname     string   // own making
+	extra             []string // names and addresses beside those of this machine
+	certFile, keyFile string   // configured, empty otherwise
 	log               *zap.Logger
 	now               func() time.Time
 	current           atomic.Pointer[tls.Certificate]
@@ -43,13 +44,13 @@ type Certificate struct {
 
 // OpenCertificate reads the configured pair, or makes the CA and the server
 // certificate in dir where they are missing, about to expire, or do not cover
-// this machine's name. The keys have mode 0600.
-func OpenCertificate(dir, certFile, keyFile string, log *zap.Logger) (*Certificate, error) {
+// this machine's name and cfg.Names. The keys have mode 0600.
+func OpenCertificate(dir string, cfg TLSConfig, log *zap.Logger) (*Certificate, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "localhost"
 	}
-	c := &Certificate{dir: dir, hostname: host, certFile: certFile, keyFile: keyFile, log: log, now: time.Now}
+	c := &Certificate{dir: dir, hostname: host, extra: cfg.Names, certFile: cfg.CertFile, keyFile: cfg.KeyFile, log: log, now: time.Now}
 	if err := c.refresh(); err != nil {
 		return nil, err
 	}
@@ -223,5 +224,13 @@ func (c *Certificate) subjects() ([]string, []net.IP) {
 	if c.hostname != "localhost" && c.hostname != "" {
 		names = append(names, c.hostname)
 	}
-	return names, []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	addresses := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	for _, x := range c.extra {
+		if ip := net.ParseIP(x); ip != nil {
+			addresses = append(addresses, ip)
+		} else if !slices.Contains(names, x) {
+			names = append(names, x)
+		}
+	}
+	return names, addresses
 }

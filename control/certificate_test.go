@@ -13,7 +13,7 @@ import (
 
 func open(t *testing.T, dir string) *Certificate {
 	t.Helper()
-	c, err := OpenCertificate(dir, "", "", zap.NewNop())
+	c, err := OpenCertificate(dir, TLSConfig{}, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestHalfAnAuthorityIsNotReplaced(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "ca.key")); err != nil {
 		t.Fatal(err)
 	}
-	_, err := OpenCertificate(dir, "", "", zap.NewNop())
+	_, err := OpenCertificate(dir, TLSConfig{}, zap.NewNop())
 	if err == nil || !strings.Contains(err.Error(), "restore") {
 		t.Fatalf("err = %v, want one that names the repair", err)
 	}
@@ -113,14 +113,14 @@ func TestConfiguredCertificateIsUsed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	open(t, dir)
-	c, err := OpenCertificate(filepath.Join(dir, "unused"), filepath.Join(dir, "server.crt"), filepath.Join(dir, "server.key"), zap.NewNop())
+	c, err := OpenCertificate(filepath.Join(dir, "unused"), TLSConfig{CertFile: filepath.Join(dir, "server.crt"), KeyFile: filepath.Join(dir, "server.key")}, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.CAPath() != "" || exists(filepath.Join(dir, "unused")) {
 		t.Error("a CA was made beside a configured certificate")
 	}
-	if _, err := OpenCertificate(dir, filepath.Join(dir, "none.crt"), filepath.Join(dir, "none.key"), zap.NewNop()); err == nil {
+	if _, err := OpenCertificate(dir, TLSConfig{CertFile: filepath.Join(dir, "none.crt"), KeyFile: filepath.Join(dir, "none.key")}, zap.NewNop()); err == nil {
 		t.Error("a missing configured certificate is no error")
 	}
 }
@@ -135,5 +135,22 @@ func TestInterruptedFirstStartIsFinished(t *testing.T) {
 	c := open(t, dir)
 	if err := trusts(t, c.CAPath(), c, "localhost"); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestTheOwnCertificateCoversFurtherNames(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := OpenCertificate(dir, TLSConfig{}, zap.NewNop()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := OpenCertificate(dir, TLSConfig{Names: []string{"main.lan", "10.0.0.20"}}, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"main.lan", "10.0.0.20", "localhost"} {
+		if err := c.current.Load().Leaf.VerifyHostname(name); err != nil {
+			t.Error(err)
+		}
 	}
 }

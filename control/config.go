@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,8 +89,14 @@ type AuthConfig struct {
 	JWTSecretFile string `yaml:"jwt_secret_file" path:"true"`
 }
 
+var dnsName = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
+
 // TLSConfig names a certificate and its key, both or none.
 type TLSConfig struct {
+	// Names are further DNS names and addresses for the certificate of
+	// control's own making. Default: none.
+	Names []string `yaml:"names"`
+
 	// CertFile is a PEM certificate with its chain.
 	CertFile string `yaml:"cert_file" path:"true"`
 
@@ -119,6 +126,7 @@ func Defaults(profile string) Config {
 		failover, _ = monitor.Profile("seed")
 	}
 	return Config{
+		Redis:    redisconn.Defaults(),
 		HTTP:     HTTPConfig{Listen: "127.0.0.1:8443"},
 		StateDir: defaultStateDir(),
 		Profile:  "seed",
@@ -196,6 +204,10 @@ func (c *Config) Validate() []configfile.Problem {
 	}
 	unless(c.TLS.KeyFile != "" || c.TLS.CertFile == "", "tls.key_file", "is required with tls.cert_file")
 	unless(c.TLS.CertFile != "" || c.TLS.KeyFile == "", "tls.cert_file", "is required with tls.key_file")
+	for _, name := range c.TLS.Names {
+		unless(net.ParseIP(name) != nil || dnsName.MatchString(name), "tls.names", "%.80q is neither a DNS name nor an IP address", name)
+	}
+	unless(len(c.TLS.Names) == 0 || c.TLS.CertFile == "", "tls.names", "are for control's own certificate; tls.cert_file has its own")
 	unless(c.Artifacts.TTL >= artifacts.MinTTL && c.Artifacts.TTL <= artifacts.MaxTTL, "artifacts.ttl", "must be between %s and %s, is %s",
 		configfile.FormatDuration(artifacts.MinTTL), configfile.FormatDuration(artifacts.MaxTTL), configfile.FormatDuration(c.Artifacts.TTL))
 	unless(c.Artifacts.QuotaBytes >= 1<<20, "artifacts.quota_bytes", "must be at least 1MiB, is %s", c.Artifacts.QuotaBytes)

@@ -63,7 +63,7 @@ func New(cfg *Config, log *zap.Logger, level zap.AtomicLevel) (_ *Control, err e
 	if err != nil {
 		return nil, err
 	}
-	if c.cert, err = OpenCertificate(cfg.StateDir, cfg.TLS.CertFile, cfg.TLS.KeyFile, log.Named("tls")); err != nil {
+	if c.cert, err = OpenCertificate(cfg.StateDir, cfg.TLS, log.Named("tls")); err != nil {
 		if cfg.TLS.CertFile != "" {
 			err = badConfig("tls.cert_file", err)
 		}

@@ -51,10 +51,9 @@ func (c *Control) tell(facts redisconn.Facts, told []string) []string {
 	}
 	if told == nil {
 		c.log.Info("redis found", zap.Stringer("facts", facts))
-		return append([]string{}, warnings...)
 	}
 	if len(told) > 0 && len(warnings) == 0 {
 		c.log.Info("redis is set up as it should be now")
 	}
-	return warnings
+	return append([]string{}, warnings...) // never nil: the server is known now
 }

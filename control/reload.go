@@ -2,6 +2,7 @@ package control
 
 import (
 	"go.uber.org/zap"
+	"reflect"
 
 	"github.com/autobot-fleet/autobot/internal/logging"
 	"github.com/autobot-fleet/autobot/internal/sdnotify"
@@ -41,7 +42,7 @@ func (c *Control) needRestart(cfg *Config) []string {
 		{"http", c.cfg.HTTP != cfg.HTTP},
 		{"state_dir", c.cfg.StateDir != cfg.StateDir},
 		{"auth", c.cfg.Auth != cfg.Auth},
-		{"tls", c.cfg.TLS != cfg.TLS},
+		{"tls", !reflect.DeepEqual(c.cfg.TLS, cfg.TLS)},
 		{"artifacts", c.cfg.Artifacts != cfg.Artifacts},
 		{"log.format", c.cfg.Log.Format != cfg.Log.Format},
 		{"redis.url", c.cfg.Redis.URL != cfg.Redis.URL},

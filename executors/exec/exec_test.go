@@ -215,8 +215,8 @@ func TestSettingsAreChecked(t *testing.T) {
 		{"no concurrency", func(s *Settings) { s.Concurrency = 0 }, "concurrency:"},
 		{"no timeout", func(s *Settings) { s.Timeout = 0 }, "timeout:"},
 		{"grace longer than the agent's", func(s *Settings) { s.Grace = 5 * time.Second }, "grace:"},
-		{"bad variable", func(s *Settings) { s.Env = map[string]string{"A B": ""} }, "env.A B"},
-		{"our own variable", func(s *Settings) { s.Env = map[string]string{"AUTOBOT_TASK_ID": ""} }, "env.AUTOBOT_TASK_ID"},
+		{"bad variable", func(s *Settings) { s.Env = map[string]string{"A B": ""} }, "script_env.A B"},
+		{"our own variable", func(s *Settings) { s.Env = map[string]string{"AUTOBOT_TASK_ID": ""} }, "script_env.AUTOBOT_TASK_ID"},
 	} {
 		s := Defaults()
 		tt.change(&s)

@@ -31,8 +31,9 @@ type Settings struct {
 	// Default: /usr/local/bin:/usr/bin:/bin.
 	Path string `json:"path"`
 
-	// Env are further environment variables of the scripts.
-	Env map[string]string `json:"env"`
+	// Env are further environment variables of the scripts. (The agent keeps
+	// the key "env" for the executor process itself.)
+	Env map[string]string `json:"script_env"`
 }
 
 var envPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -63,7 +64,7 @@ func (s Settings) Validate() error {
 	}
 	for key := range s.Env {
 		if !envPattern.MatchString(key) || strings.HasPrefix(key, "AUTOBOT_") {
-			bad("env.%s: must be a variable name that does not begin with AUTOBOT_", key)
+			bad("script_env.%s: must be a variable name that does not begin with AUTOBOT_", key)
 		}
 	}
 	return errors.Join(problems...)

@@ -85,7 +85,7 @@ func TestContract(t *testing.T) {
 
 // settingsJSON writes durations as an administrator does.
 func settingsJSON(s exec.Settings) map[string]any {
-	return map[string]any{"dir": s.Dir, "concurrency": s.Concurrency, "grace": s.Grace.String(), "env": s.Env}
+	return map[string]any{"dir": s.Dir, "concurrency": s.Concurrency, "grace": s.Grace.String(), "script_env": s.Env}
 }
 
 func says(parts ...string) func(*testing.T, executorstest.Report) {

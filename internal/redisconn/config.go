@@ -103,6 +103,9 @@ type BreakerConfig struct {
 	OpenFor time.Duration `yaml:"open_for"`
 }
 
+// Defaults are the settings of a connection that sets none.
+func Defaults() Config { return Config{}.withDefaults() }
+
 // withDefaults fills in what is not set.
 func (c Config) withDefaults() Config {
 	setDefault(&c.PoolSize, 20)
