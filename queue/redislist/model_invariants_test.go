@@ -3,6 +3,7 @@ package redislist_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -194,3 +195,7 @@ func (s *modelState) String() string {
 	fmt.Fprintf(&b, "lists %v\nindexes %v\nowned %v\nunique %v", s.lists, s.indexes, s.owned, s.unique)
 	return b.String()
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func describe(id string, places []string) string { return fmt.Sprintf("%s in %v", id, places) }
