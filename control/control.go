@@ -59,6 +59,9 @@ func New(cfg *Config, log *zap.Logger, level zap.AtomicLevel) (_ *Control, err e
 			c.close()
 		}
 	}()
+	if _, err := cfg.Redis.CheckFiles(); err != nil { // before anything is made
+		return nil, err
+	}
 	authenticator, err := openAuth(cfg.Auth, log)
 	if err != nil {
 		return nil, err

@@ -223,7 +223,7 @@ func (l *loader) validate() {
 		for _, p := range v.Validate() {
 			p.Key = joinKey(s.prefix, p.Key)
 			f := finding{p.Key, p.Message}
-			if seen[f] || complained[p.Key] {
+			if seen[f] || within(p.Key, complained) {
 				continue
 			}
 			seen[f] = true
@@ -233,6 +233,18 @@ func (l *loader) validate() {
 			l.problems = append(l.problems, p)
 		}
 	}
+}
+
+// within reports whether keys holds key or a section around it.
+func within(key string, keys map[string]bool) bool {
+	for key != "" {
+		if keys[key] {
+			return true
+		}
+		cut := strings.LastIndexAny(key, ".[")
+		key = key[:max(cut, 0)]
+	}
+	return false
 }
 
 // sourceOf returns where key, or the nearest section around it, was set.
