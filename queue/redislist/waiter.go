@@ -20,7 +20,7 @@ type waiter struct {
 	name     string
 	conn     redis.UniversalClient
 	clientID atomic.Int64 // 0: not connected, or the server tells no ids
-	waiting  atomic.Bool
+	refused  atomic.Bool  // the server tells no ids
 }
 
 // NewWaiter returns a waiter for the queue. See queue.WorkerSide.
@@ -41,6 +41,7 @@ func (b *Backend) NewWaiter(name string) (queue.Waiter, error) {
 func (w *waiter) connected(ctx context.Context, c *redis.Conn) error {
 	w.clientID.Store(0)
 	id, err := c.ClientID(ctx).Result()
+	w.refused.Store(err != nil)
 	if err != nil {
 		// Not offered or not allowed: the block cannot be ended early, which
 		// Unblock says. A broken connection shows in the pop itself.
@@ -61,8 +62,6 @@ func (w *waiter) Wait(ctx context.Context, block time.Duration) (string, error) 
 	if block < time.Second {
 		block = time.Second // 0 would be for ever
 	}
-	w.waiting.Store(true)
-	defer w.waiting.Store(false)
 	id, err := w.conn.BRPopLPush(context.WithoutCancel(ctx), w.b.key.queue(w.name), w.b.key.processing(w.name), block).Result()
 	switch {
 	case err == nil:
@@ -77,7 +76,7 @@ func (w *waiter) Wait(ctx context.Context, block time.Duration) (string, error) 
 func (w *waiter) Unblock(ctx context.Context) (bool, error) {
 	id := w.clientID.Load()
 	if id == 0 {
-		if w.waiting.Load() {
+		if w.refused.Load() {
 			return false, queue.ErrUnblockRefused
 		}
 		return false, nil
