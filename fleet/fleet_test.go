@@ -168,6 +168,13 @@ func TestViewTellsTheStateAndWhy(t *testing.T) {
 		{"a worker without heartbeat is dead", func(r *queue.WorkerRecord) { r.Alive, r.Heartbeat = false, nil }, Dead, "no heartbeat"},
 		{"a dead worker with tasks says what follows", func(r *queue.WorkerRecord) { r.Alive, r.Heartbeat, r.Tasks = false, nil, 2 }, Dead, "moves its tasks"},
 		{"a cordoned worker drains", func(r *queue.WorkerRecord) { r.Cordoned = true }, Draining, "operator"},
+		{
+			"a worker that was drained on its machine says so",
+			func(r *queue.WorkerRecord) {
+				r.Cordoned = true
+				r.Heartbeat = beat(func(h *Heartbeat) { h.Status, h.Reason = StatusDraining, DrainedHere })
+			}, Draining, "autobot-agent resume",
+		},
 		{"dead wins over cordoned", func(r *queue.WorkerRecord) { r.Alive, r.Cordoned = false, true }, Dead, "no heartbeat"},
 		{
 			"a worker that shuts down drains",

@@ -16,6 +16,10 @@ const (
 	Dead     State = "dead"     // it has no heartbeat; a monitor takes its tasks away
 )
 
+// DrainedHere is the reason in the heartbeat of a worker that was drained on its
+// own machine. "workers resume" alone does not end that.
+const DrainedHere = "the worker was drained on this machine (resume with: autobot-agent resume)"
+
 // Worker joins what the server has about a worker: its registration, its
 // newest heartbeat, and what follows from both.
 type Worker struct {
@@ -42,6 +46,9 @@ func View(r queue.WorkerRecord) Worker {
 	case r.Cordoned:
 		w.State = Draining
 		w.Reason = "an operator drained it: resume it with \"workers resume\""
+		if w.Beat.Reason == DrainedHere { // it asked for the mark itself, to keep it over restarts
+			w.Reason = DrainedHere
+		}
 	case w.Beat.Status == StatusDraining:
 		w.State = Draining
 		w.Reason = or(w.Beat.Reason, "it is shutting down")

@@ -186,7 +186,7 @@ func (w *Worker) closedReason(now time.Time) string {
 	case w.recovering:
 		return "tasks of the former run are being taken back"
 	case w.drained:
-		return "the worker was drained on this machine (resume with: autobot-agent resume)"
+		return fleet.DrainedHere
 	case w.cordoned:
 		return "an operator drained this worker (resume with: autobot-control workers resume " + w.o.WorkerID + ")"
 	}

@@ -26,24 +26,26 @@ func By(known []string, n int, distance func(known string) (far int, near bool))
 	return words
 }
 
-// Distance is the Levenshtein distance of a and b: how many bytes must be
-// changed, added or dropped to get from one to the other. Its cost is the
-// product of their lengths.
+// Distance is how many slips lead from a to b: a byte changed, added or dropped,
+// or two neighbours that change places (the optimal string alignment distance).
+// Its cost is the product of their lengths.
 func Distance(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		before, above, row = above, row, before
 		row[0] = i + 1
 		for j := range len(b) {
-			cost := diagonal
+			cost := above[j]
 			if a[i] != b[j] {
 				cost++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
+			row[j+1] = min(cost, row[j]+1, above[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
 	}
 	return row[len(b)]

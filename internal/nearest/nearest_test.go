@@ -10,7 +10,7 @@ func TestDistance(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"en-us", "en-us", 0}, {"abc", "acb", 2}} {
+	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"en-us", "en-us", 0}, {"abc", "acb", 1}, {"ulr", "url", 1}, {"ulr", "tls", 2}, {"ca", "abc", 3}} {
 		if got, back := Distance(tt.a, tt.b), Distance(tt.b, tt.a); got != tt.want || back != tt.want {
 			t.Errorf("%s, %s: %d and %d, want %d", tt.a, tt.b, got, back, tt.want)
 		}
