@@ -125,6 +125,9 @@ func (d *Doctor) executors(ctx context.Context, running *Status) {
 				types[i] = t.Type
 			}
 			d.found.OK(name, "%s serves %s", e.Version, strings.Join(types, ", "))
+			for _, left := range e.Reasons {
+				d.found.Note(name, "%s", left)
+			}
 		case "disabled":
 			d.found.Note(name, "disabled: %s", reasons)
 		case "starting", "draining":

@@ -56,7 +56,7 @@ type Description struct {
 	Processes     int      // processes the host may run side by side when one is not re-entrant; 0 means 1
 	Capabilities  []string // free words, for example "voices:131"
 	Ready         bool     // false: no task is sent, and Reasons say why
-	Reasons       []string // each names what is missing and how to get it
+	Reasons       []string // each names what is missing and how to get it; a ready one may say what it leaves out
 }
 
 // TypeDescription describes one task type.

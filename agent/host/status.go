@@ -31,7 +31,7 @@ type Status struct {
 	Concurrency   int          `json:"concurrency"` // tasks at once in all processes that are ready now
 	InFlight      int          `json:"in_flight"`
 	State         string       `json:"state"`
-	Reasons       []string     `json:"reasons,omitempty"` // why it is not ready; each names the repair where there is one
+	Reasons       []string     `json:"reasons,omitempty"` // why it is not ready, or what a ready one leaves out; each names the repair where there is one
 	PIDs          []int        `json:"pids,omitempty"`
 	Crashes       int          `json:"crashes"` // since the agent started
 }

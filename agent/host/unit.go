@@ -163,12 +163,14 @@ func (u *unit) reasons(state string, now time.Time) []string {
 			u.crash.until.Sub(now).Round(time.Second), u.crash.last)}
 	case StateCrashed:
 		return []string{u.failed}
-	case StateNotReady:
+	case StateReady, StateNotReady:
 		for p := range u.procs {
 			if !p.solo && len(p.reasons) > 0 {
 				return p.reasons
 			}
 		}
+	}
+	if state == StateNotReady {
 		return []string{"the executor does not say why"}
 	}
 	return nil
