@@ -6,10 +6,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -327,9 +329,16 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got[name], want)
 		}
 	}
+	srv.Client(t).LPush(t.Context(), "failover:log", fmt.Sprintf(`{"event":"worker_failover","worker_id":"gone","timestamp":%d}`, time.Now().Unix()))
+	d := Doctor{Config: cfg}
+	if !slices.ContainsFunc(d.Examine(t.Context()), func(c check.Check) bool {
+		return c.Level == check.LevelWarning && c.Name == "workers" && strings.Contains(c.Detail, "not there now: gone")
+	}) {
+		t.Error("a worker that was failed over and is not back is not named")
+	}
 	p.stop()
 	srv.Stop()
-	d := Doctor{Config: cfg}
+	d = Doctor{Config: cfg}
 	d.Examine(t.Context())
 	if !d.Unreachable() {
 		t.Error("Redis is away and the doctor does not say so")

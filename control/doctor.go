@@ -29,6 +29,8 @@ const (
 	agentWaiters  = 64              // blocking connections of one agent, at most
 	agentOthers   = 6               // its further connections
 	clientsShare  = 0.8             // of maxclients that agents may use
+	lostFor       = 24 * time.Hour  // how long a dead worker is named
+	lostEvents    = 100             // of the failover log
 	shownPerCheck = 5               // names listed in one line
 )
 
@@ -147,6 +149,7 @@ func (d *Doctor) fleet(ctx context.Context, q queue.Producer, facts redisconn.Fa
 		return
 	}
 	d.workers(workers)
+	d.lost(ctx, q, workers)
 	d.connections(workers, facts)
 	queues, err := q.Queues(ctx)
 	if err != nil {
@@ -178,6 +181,33 @@ func (d *Doctor) workers(workers []queue.WorkerRecord) {
 		return
 	}
 	d.found.OK("workers", "%d alive, %d of them drained by an operator", alive+cordoned, cordoned)
+}
+
+// lost names workers that were failed over lately and are not there now: a
+// failover takes them off the list of workers.
+func (d *Doctor) lost(ctx context.Context, q queue.Producer, workers []queue.WorkerRecord) {
+	events, err := q.FailoverLog(ctx, lostEvents)
+	if err != nil {
+		d.found.Warn("workers", err.Error(), "let the Redis user of this control plane read failover:log")
+		return
+	}
+	known := map[string]bool{}
+	for _, w := range workers {
+		known[w.ID] = true
+	}
+	var names []string
+	for _, e := range events {
+		ago := time.Since(time.UnixMicro(int64(e.Timestamp * 1e6))).Round(time.Second)
+		if ago > lostFor || known[e.WorkerID] {
+			continue
+		}
+		known[e.WorkerID] = true
+		names = append(names, fmt.Sprintf("%s (%s ago)", e.WorkerID, ago))
+	}
+	if len(names) > 0 {
+		d.found.Warn("workers", "failed over within the last day and not there now: "+some(names),
+			"start the agents there again, if these machines still belong to the fleet (what became of their tasks: autobot-control failover log)")
+	}
 }
 
 // connections compares what the agents may open with what the server allows.

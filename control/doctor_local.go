@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -142,7 +143,13 @@ func (d *Doctor) api(ctx context.Context) {
 	defer func() { _ = resp.Body.Close() }()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // only for the message
 	if resp.StatusCode != http.StatusOK {
-		d.found.Warn("api", fmt.Sprintf("%s is not ready: %s", url, body), "see the other lines")
+		var said struct {
+			Detail string `json:"detail"`
+		}
+		if json.Unmarshal(body, &said) != nil || said.Detail == "" {
+			said.Detail = fmt.Sprintf("it answers %s", resp.Status)
+		}
+		d.found.Warn("api", fmt.Sprintf("%s is not ready: %s", url, said.Detail), "see the other lines")
 		return
 	}
 	d.found.OK("api", "%s is ready", url)
