@@ -62,6 +62,9 @@ const (
 // Explain returns why err happened as the second half of a sentence for people:
 // "Redis cannot serve now: " + Explain(err).
 func Explain(err error) string {
+	if wait, open := RetryAfter(err); open {
+		return fmt.Sprintf("after repeated failures requests are held back for another %s (redis.breaker)", wait.Round(time.Second))
+	}
 	if errors.Is(err, ErrCircuitOpen) {
 		return "requests are held back after repeated failures"
 	}
