@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/autobot-fleet/autobot/cmd/autobot-control/internal/dev"
 	"github.com/autobot-fleet/autobot/control"
 	"github.com/autobot-fleet/autobot/internal/cli"
 )
@@ -20,6 +23,9 @@ func newDoctorCommand(env *environment) *cobra.Command {
 		Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, loaded, err := env.load()
+			if r := dev.Find(); err != nil && r != nil && env.ConfigPath == "" && !exists(control.ConfigFile) {
+				return fmt.Errorf("%w; for the dev that runs: autobot-control doctor --config %s", err, filepath.Join(r.Dir, "control.yaml"))
+			}
 			if err != nil {
 				return err
 			}

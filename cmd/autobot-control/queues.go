@@ -97,7 +97,7 @@ func newQueuesChange(env *environment, o *connection, use, short, done string, d
 		Short: short,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return cli.Usagef("%s needs the name of a queue, or several (see queues list)", c.CommandPath())
+				return cli.Usagef("%s needs the name of a queue, or several (see queues list)", cli.Words(c))
 			}
 			return nil
 		},

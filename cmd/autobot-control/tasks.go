@@ -24,14 +24,14 @@ func newTasksCommand(env *environment) *cobra.Command {
 // ids refuses a command line without task ids.
 func ids(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return cli.Usagef("%s needs the id of a task, or several", c.CommandPath())
+		return cli.Usagef("%s needs the id of a task, or several", cli.Words(c))
 	}
 	return nil
 }
 
 func oneID(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return cli.Usagef("%s takes the id of one task, got %d arguments", c.CommandPath(), len(args))
+		return cli.Usagef("%s takes the id of one task, got %d arguments", cli.Words(c), len(args))
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func newTasksPriority(env *environment, o *connection) *cobra.Command {
 		Short: "Move waiting tasks to the queue of another priority",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return cli.Usagef("%s needs a priority and the id of a task, or several", c.CommandPath())
+				return cli.Usagef("%s needs a priority and the id of a task, or several", cli.Words(c))
 			}
 			return nil
 		},

@@ -27,6 +27,9 @@ func newTasksList(env *environment, o *connection) *cobra.Command {
 			if f.limit < 0 {
 				return cli.Usagef("--limit must be 0 (all) or more, got %d", f.limit)
 			}
+			if f.status != "" && !queue.Status(f.status).Known() {
+				return cli.Usagef("--status must be one of queued, running, completed, failed, cancelled, got %q", f.status)
+			}
 			return o.use(c.Context(), env, func(ctx context.Context, cl *client.Client) error {
 				tasks := []queue.Task{}
 				for t, err := range cl.List(ctx, f.filter()) {

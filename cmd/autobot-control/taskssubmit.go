@@ -198,13 +198,32 @@ func submitOne(ctx context.Context, env *environment, cl *client.Client, s queue
 	}
 	if !f.wait {
 		v := receiptView{receipt.ID, receipt.Queue, receipt.Status}
-		return env.Print(v, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "task %s is %s in %s\n", receipt.ID, receipt.Status, receipt.Queue)
+		if err := env.Print(v, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "task %s is %s in %s%s\n", receipt.ID, receipt.Status, receipt.Queue, notBefore(s))
 			return err
-		})
+		}); err != nil {
+			return err
+		}
+		if env.Output == "table" && s.Worker == "" {
+			if why := obstacle(ctx, cl, receipt.Queue); why != "" {
+				_, _ = fmt.Fprintf(env.Stderr, "it waits: %s\n", why)
+			}
+		}
+		return nil
 	}
 	document, err := awaitTask(ctx, env, cl, receipt)
 	return showResult(ctx, env, cl, receipt.ID, document, err, f.save)
+}
+
+// notBefore says when a delayed task may start.
+func notBefore(s queue.Submission) string {
+	switch {
+	case s.Delay > 0:
+		return ", not before " + moment(time.Now().Add(s.Delay))
+	case time.Until(s.RunAt) > 0:
+		return ", not before " + moment(s.RunAt)
+	}
+	return ""
 }
 
 // submitError names the task that is in the way.

@@ -53,18 +53,27 @@ func doubt(ctx context.Context, cl *client.Client, receipt queue.Receipt, show *
 		if show.State().Status != queue.StatusQueued {
 			continue
 		}
-		queues, err := cl.Queues(ctx)
-		if err != nil {
-			continue
-		}
-		for _, q := range queues {
-			switch {
-			case q.Name != receipt.Queue:
-			case q.Paused:
-				show.Note(fmt.Sprintf("waiting: queue %s is paused (autobot-control queues resume %s)", q.Name, q.Name))
-			case q.Watchers == 0:
-				show.Note(fmt.Sprintf("waiting: no living worker serves queue %s (see autobot-control workers list)", q.Name))
-			}
+		if why := obstacle(ctx, cl, receipt.Queue); why != "" {
+			show.Note("waiting: " + why)
 		}
 	}
+}
+
+// obstacle says why nobody takes tasks from a queue now; empty when somebody
+// does, or when that is not known.
+func obstacle(ctx context.Context, cl *client.Client, name string) string {
+	queues, err := cl.Queues(ctx)
+	if err != nil {
+		return ""
+	}
+	for _, q := range queues {
+		switch {
+		case q.Name != name:
+		case q.Paused:
+			return fmt.Sprintf("queue %s is paused (autobot-control queues resume %s)", q.Name, q.Name)
+		case q.Watchers == 0:
+			return fmt.Sprintf("no living worker serves queue %s (see autobot-control workers list)", q.Name)
+		}
+	}
+	return ""
 }

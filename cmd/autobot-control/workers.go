@@ -21,9 +21,10 @@ func newWorkersCommand(env *environment) *cobra.Command {
 	o.add(c)
 	c.AddCommand(newWorkersList(env, o), newWorkersShow(env, o),
 		newWorkersChange(env, o, "drain ID...", "Let workers finish what they have and take nothing new, over restarts too",
-			"drained: it takes no new tasks", (*client.Client).Drain),
-		newWorkersChange(env, o, "resume ID...", "Let drained workers take tasks again",
-			"resumed", (*client.Client).Resume))
+			func(ctx context.Context, cl *client.Client, id string) (string, error) {
+				return "drained: it takes no new tasks", cl.Drain(ctx, id)
+			}),
+		newWorkersChange(env, o, "resume ID...", "Let drained workers take tasks again", resumeWorker))
 	return c
 }
 
@@ -97,7 +98,7 @@ func newWorkersShow(env *environment, o *connection) *cobra.Command {
 		Short: "Print everything about one worker",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return cli.Usagef("%s takes the id of one worker, got %d arguments", c.CommandPath(), len(args))
+				return cli.Usagef("%s takes the id of one worker, got %d arguments", cli.Words(c), len(args))
 			}
 			return nil
 		},
@@ -141,20 +142,31 @@ func nonzero(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// newWorkersChange is drain and resume.
-func newWorkersChange(env *environment, o *connection, use, short, done string, do func(*client.Client, context.Context, string) error) *cobra.Command {
+// resumeWorker ends what workers drain began, and says when that is not enough.
+func resumeWorker(ctx context.Context, cl *client.Client, id string) (string, error) {
+	if err := cl.Resume(ctx, id); err != nil {
+		return "", err
+	}
+	if k, err := cl.Worker(ctx, id); err == nil && k.Beat.Reason == fleet.DrainedHere {
+		return "resumed here, and still takes no tasks: " + fleet.DrainedHere, nil
+	}
+	return "resumed", nil
+}
+
+// newWorkersChange is drain and resume; do returns what became of a worker.
+func newWorkersChange(env *environment, o *connection, use, short string, do func(context.Context, *client.Client, string) (string, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,
 		Short: short,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return cli.Usagef("%s needs the id of a worker, or several", c.CommandPath())
+				return cli.Usagef("%s needs the id of a worker, or several", cli.Words(c))
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.use(c.Context(), env, func(ctx context.Context, cl *client.Client) error {
-				return eachNamed(env, "worker_id", args, func(id string) (string, error) { return done, do(cl, ctx, id) })
+				return eachNamed(env, "worker_id", args, func(id string) (string, error) { return do(ctx, cl, id) })
 			})
 		},
 	}

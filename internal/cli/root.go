@@ -109,6 +109,12 @@ func completeCommands(c *cobra.Command, args []string, start string) ([]string, 
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
+// Words are the words that call c, without the name of the program: each message
+// starts with that.
+func Words(c *cobra.Command) string {
+	return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
+}
+
 // NoArguments refuses arguments; for a command with subcommands it names the
 // nearest one.
 func NoArguments(c *cobra.Command, args []string) error {
@@ -116,7 +122,7 @@ func NoArguments(c *cobra.Command, args []string) error {
 		return nil
 	}
 	if !c.HasSubCommands() {
-		return Usagef("%s takes no arguments, got %q", c.CommandPath(), args[0])
+		return Usagef("%s takes no arguments, got %q", Words(c), args[0])
 	}
 	c.SuggestionsMinimumDistance = 2 // letters that may be wrong
 	hint := "see " + c.CommandPath() + " --help"

@@ -178,6 +178,8 @@ func (f *fleet) explain(published bool) {
 	f.say("Try it from another terminal:")
 	f.say("  %s tasks submit%s general '{\"op\":\"echo\",\"value\":42}' --wait", program, flags)
 	f.say("  %s workers list%s", program, flags)
+	f.say("  %s doctor --config %s", program, shellWord(f.folder.path("control.yaml")))
+	f.say("  %s status --config %s", shellWord(agentName(callName())), shellWord(f.folder.path("agent.yaml")))
 	if f.redis.how != "" {
 		f.say("  %s", f.redis.how)
 	}
@@ -203,6 +205,12 @@ func callName() string {
 		}
 	}
 	return self
+}
+
+// agentName is how the reader can call the agent's program, which lies beside
+// this one.
+func agentName(control string) string {
+	return strings.TrimSuffix(control, "autobot-control") + "autobot-agent"
 }
 
 // stop takes everything down in order: the agent ends its tasks while the rest
