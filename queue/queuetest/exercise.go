@@ -14,7 +14,7 @@ type Open func(t *testing.T) queue.Backend
 // Exercise runs the whole suite. Each test opens a backend of its own and runs
 // in parallel with the others.
 func Exercise(t *testing.T, open Open) {
-	for _, group := range [][]test{producerTests, workerTests, operatorTests, monitorTests} {
+	for _, group := range [][]test{producerTests, workerTests, settleTests, operatorTests, monitorTests} {
 		for _, tt := range group {
 			t.Run(tt.name, func(t *testing.T) {
 				t.Parallel()
