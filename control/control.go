@@ -108,11 +108,11 @@ func badConfig(key string, err error) error {
 func openAuth(cfg AuthConfig, log *zap.Logger) (*auth.Authenticator, error) {
 	key, err := auth.LoadOrCreateSecret(cfg.InternalKeyFile)
 	if err != nil {
-		return nil, fmt.Errorf("auth.internal_key_file: %w", err)
+		return nil, badConfig("auth.internal_key_file", err)
 	}
 	secret, err := auth.LoadOrCreateSecret(cfg.JWTSecretFile)
 	if err != nil {
-		return nil, fmt.Errorf("auth.jwt_secret_file: %w", err)
+		return nil, badConfig("auth.jwt_secret_file", err)
 	}
 	return auth.New(auth.Config{InternalKey: key, JWTSecret: secret, Log: log})
 }

@@ -180,13 +180,18 @@ func (s *Spool) sweepLeftovers() error {
 	if err != nil {
 		return fmt.Errorf("read spool directory: %w", err)
 	}
+	tasks := 0
 	for _, e := range entries {
-		if err := removeTree(filepath.Join(s.cfg.Dir, e.Name())); err != nil {
+		path := filepath.Join(s.cfg.Dir, e.Name())
+		if err := removeTree(path); err != nil {
 			return fmt.Errorf("sweep spool directory: %w", err)
 		}
+		if path != s.holdDir() { // which is always there
+			tasks++
+		}
 	}
-	if len(entries) > 0 {
-		s.log.Info("swept what a former run left in the spool", zap.Int("tasks", len(entries)))
+	if tasks > 0 {
+		s.log.Info("swept what a former run left in the spool", zap.Int("tasks", tasks))
 	}
 	return nil
 }

@@ -202,3 +202,39 @@ func TestRefusalsOfAControlPlaneAreTold(t *testing.T) {
 	c.Kill()
 	badCommand{"tasks list", 69, "is unreachable: connection refused"}.check(t, program, nil, at...)
 }
+
+// What a start runs into that has to do with this machine.
+func TestStartsThatCannotBeAreTold(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	c := e2e.StartControl(t, e2e.Control{RedisURL: srv.URL()})
+	a := e2e.StartAgent(t, e2e.Agent{RedisURL: srv.URL(), ID: "ours", Executors: []string{"general"}})
+	a.AwaitClaiming()
+	dir := e2e.ShortDir(t)
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	own := " --state-dir " + filepath.Join(dir, "own") + " --redis-url " + srv.URL()
+	taken := strings.TrimPrefix(c.URL, "https://")
+	for _, bad := range []badCommand{
+		{"run --state-dir " + a.StateDir, 1, "another agent (pid "},
+		{"run --http-listen " + taken + own, 1, "another program uses the port"},
+		{"run --http-listen off --state-dir " + file + "/x", 1, "set state_dir to a folder that this user may write"},
+	} {
+		bad.check(t, e2e.AgentProgram(t), nil)
+	}
+	for _, bad := range []badCommand{
+		{"serve --redis-url " + srv.URL() + " --state-dir " + c.StateDir, 1, "another control plane (pid "},
+		{"serve --redis-url " + srv.URL() + " --state-dir " + file + "/x", 1, "set state_dir to a folder that this user may write"},
+		{"serve --set auth.internal_key_file=" + file + own, 78, "has 1 bytes, at least 32 are needed; repair: "},
+		{"serve --set tls.cert_file=" + file + " --set tls.key_file=" + file + own, 78, "tls.cert_file: "},
+	} {
+		bad.check(t, e2e.ControlProgram(t), nil)
+	}
+	// The log of a start may come first here.
+	r := e2e.Command(t, nil, e2e.ControlProgram(t), append([]string{"serve", "--http-listen", taken}, strings.Fields(own)...)...)
+	if r.Code != 75 || !strings.Contains(r.Stderr, "another program uses the port: stop it, or set http.listen to another port") {
+		t.Errorf("serve on a taken port: code %d\n%s", r.Code, r.Stderr)
+	}
+}
