@@ -1,8 +1,9 @@
 package control
 
 import (
-	"go.uber.org/zap"
 	"reflect"
+
+	"go.uber.org/zap"
 
 	"github.com/autobot-fleet/autobot/internal/logging"
 	"github.com/autobot-fleet/autobot/internal/sdnotify"
