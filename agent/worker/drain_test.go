@@ -1,0 +1,344 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/autobot-fleet/autobot/executors"
+	"github.com/autobot-fleet/autobot/queue"
+)
+
+func TestDrainLetsRunningTasksEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.h.run = forTime(10 * time.Second)
+		r.q.add("normal:general", "t1", "general")
+		r.q.add("normal:general", "t2", "general")
+		r.start()
+		rest(time.Second)
+		r.stop()
+		rest(5 * time.Second)
+		var beat struct {
+			Status string `json:"status"`
+			Tasks  int    `json:"tasks_active"`
+		}
+		last := look(r, func() json.RawMessage { return r.q.lastBeat })
+		if err := json.Unmarshal(last, &beat); err != nil || beat.Status != "draining" || beat.Tasks != 1 {
+			t.Errorf("heartbeat while draining: %s", last)
+		}
+		if look(r, func() bool { return time.Now().After(r.q.beatUntil) }) {
+			t.Error("the heartbeat lapsed during the drain")
+		}
+		r.wantCleanEnd()
+		r.wantStatus("t1", queue.StatusCompleted)
+		if task := r.wantStatus("t2", queue.StatusQueued); task.starts != 0 {
+			t.Error("a task was started during the drain")
+		}
+	})
+}
+
+func TestDrainHandsBackWhatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		twice   bool
+		limit   time.Duration
+		atMost  time.Duration
+		blocked time.Duration // pops arrive so late
+	}{
+		{"after the limit", false, 4 * time.Second, 5 * time.Second, 0},
+		{"at once when asked to", true, time.Hour, time.Second, 0},
+		{"a limit of zero hands back at once", false, 0, time.Second, 0},
+		{"after a pop that was under way", true, time.Hour, 2 * time.Second, 800 * time.Millisecond},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, 2, func(o *Options) { o.DrainTimeout = tt.limit })
+				r.q.lateBlock = tt.blocked
+				r.h.run = untilCancelled
+				r.q.add("normal:general", "t1", "general")
+				r.start()
+				rest(2100 * time.Millisecond)
+				began := time.Now()
+				r.stop()
+				if tt.twice {
+					r.HandBack()
+				}
+				r.wantCleanEnd()
+				if took := time.Since(began); took > tt.atMost {
+					t.Errorf("took %v", took)
+				}
+				task := r.wantStatus("t1", queue.StatusQueued)
+				if task.starts != 1 || task.RetryCount != 0 || !slices.Equal(r.q.lists["normal:general"], []string{"t1"}) || len(r.q.processing["normal:general"]) != 0 {
+					t.Errorf("t1 was not handed back cleanly: %+v, %v", task.Task, r.q.lists)
+				}
+			})
+		})
+	}
+}
+
+func TestDrainKillsWhatDoesNotStop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1, func(o *Options) { o.DrainTimeout = time.Second })
+		r.h.run = func(_ context.Context, job Job, _ func(executors.Event)) (JobOutcome, error) {
+			<-r.h.dead(job.Task.ID)
+			return JobOutcome{}, errors.New("killed")
+		}
+		r.q.add("normal:general", "t1", "general")
+		r.start()
+		rest(time.Second)
+		r.wantCleanEnd()
+		if !slices.Contains(r.h.killed, "t1") {
+			t.Error("the executor was not killed")
+		}
+		r.wantStatus("t1", queue.StatusQueued)
+		r.wantNoProblems()
+	})
+}
+
+func TestAnOutageDelaysOutcomesAndFailsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2, func(o *Options) { o.HeartbeatTTL = 30 * time.Second })
+		r.h.run = forTime(2 * time.Second)
+		r.q.add("normal:general", "t1", "general")
+		r.start()
+		rest(time.Second)
+		r.q.setFault(func(string) error { return errAway })
+		rest(10 * time.Second)
+		if s := r.Status(); s.Claiming || !strings.Contains(s.Reason, "cannot be reached since") || s.QueueAwaySince.IsZero() {
+			t.Errorf("status during the outage: %+v", s)
+		}
+		if err := r.Liveness(); err != nil {
+			t.Errorf("an outage is no hang: %v", err)
+		}
+		r.q.setFault(nil)
+		rest(2 * time.Second)
+		if task := r.wantStatus("t1", queue.StatusCompleted); task.starts != 1 {
+			t.Errorf("t1 started %d times", task.starts)
+		}
+		r.q.add("normal:general", "t2", "general")
+		rest(3 * time.Second)
+		r.wantStatus("t2", queue.StatusCompleted)
+		r.wantCleanEnd()
+		r.wantNoProblems()
+	})
+}
+
+func TestAReplyThatWasLostIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	for _, op := range []string{"finish", "fail", "claim", "adopt", "register", "renew", "release"} {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, 1)
+				var lost atomic.Int32
+				r.q.after = func(o string) error {
+					if o == op && lost.Add(1) <= 3 {
+						return errAway
+					}
+					return nil
+				}
+				r.h.run = func(_ context.Context, job Job, _ func(executors.Event)) (JobOutcome, error) {
+					if job.Task.ID == "bad" {
+						return JobOutcome{}, executors.Errorf(executors.CodeNotFound, "nothing there")
+					}
+					return done(`{}`), nil
+				}
+				r.q.add("normal:general", "good", "general")
+				r.q.add("normal:general", "bad", "general")
+				r.start()
+				rest(time.Second)
+				r.q.add("normal:general", "later", "general")
+				rest(20 * time.Second)
+				r.wantStatus("good", queue.StatusCompleted)
+				r.wantStatus("later", queue.StatusCompleted)
+				r.wantStatus("bad", queue.StatusFailedPermanent)
+				if err := r.end(); err != nil {
+					t.Error(err)
+				}
+				r.wantNoProblems()
+			})
+		})
+	}
+}
+
+func TestUndeliveredOutcomesAreNamedAtExit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2, func(o *Options) { o.DrainTimeout = 5 * time.Second })
+		r.h.run = forTime(time.Second)
+		r.q.add("normal:general", "t1", "general")
+		r.start()
+		rest(500 * time.Millisecond)
+		r.q.setFault(func(string) error { return errAway })
+		err := r.end()
+		var undelivered *UndeliveredError
+		if !errors.As(err, &undelivered) || !slices.Equal(undelivered.IDs, []string{"t1"}) {
+			t.Errorf("Run returned %v", err)
+		}
+		if !r.files.unclean() {
+			t.Error("the next start will not know that this was no clean stop")
+		}
+	})
+}
+
+func TestASlowStopWithoutTasksIsClean(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		r.start()
+		rest(time.Second)
+		r.q.setFault(func(string) error { return errAway })
+		rest(time.Second)
+		if err := r.end(); err != nil {
+			t.Errorf("nothing was undelivered: %v", err)
+		}
+	})
+}
+
+func TestUncleanExitIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		if err := (stateFiles{r.dir}).registered(41); err != nil {
+			t.Fatal(err)
+		}
+		r.h.left = 3
+		r.start()
+		rest(5 * time.Second)
+		r.wantCleanEnd()
+		if !slices.Equal(r.q.recovered, []bool{true}) {
+			t.Errorf("recover calls: %v, want one unclean", r.q.recovered)
+		}
+		if r.q.generation != 42 {
+			t.Errorf("generation %d: the state folder's was not heeded", r.q.generation)
+		}
+
+		r.make(1)
+		r.q.deregisters, r.q.afterEnd, r.q.recovered = 0, nil, nil
+		r.start()
+		rest(time.Second)
+		r.wantCleanEnd()
+		if !slices.Equal(r.q.recovered, []bool{false}) {
+			t.Errorf("recover calls after a clean stop: %v", r.q.recovered)
+		}
+	})
+}
+
+func TestAnIDInUseIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.q.otherNode = true
+		r.start()
+		rest(5 * time.Second)
+		if s := r.Status(); s.Claiming || !strings.Contains(s.Reason, "uses the worker id") {
+			t.Errorf("status: %+v", s)
+		}
+		r.q.mu.Lock()
+		r.q.otherNode = false
+		r.q.mu.Unlock()
+		rest(5 * time.Second)
+		if s := r.Status(); !s.Claiming {
+			t.Errorf("status: %+v", s)
+		}
+		r.wantCleanEnd()
+	})
+}
+
+func TestStartWaitsForTheServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.q.setFault(func(string) error { return errAway })
+		r.start()
+		rest(time.Minute)
+		if s := r.Status(); !strings.Contains(s.Reason, "cannot be reached") {
+			t.Errorf("reason: %s", s.Reason)
+		}
+		if err := r.Liveness(); err != nil {
+			t.Error(err)
+		}
+		r.q.setFault(nil)
+		rest(5 * time.Second)
+		if !r.Status().Claiming {
+			t.Errorf("status: %+v", r.Status())
+		}
+		r.wantCleanEnd()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.q.setFault(func(string) error { return errAway })
+		r.start()
+		rest(time.Minute)
+		if err := r.end(); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		mutate func(*Options)
+		want   string
+	}{
+		{"the rig's options are valid", func(*Options) {}, ""},
+		{"no backend", func(o *Options) { o.Backend = nil }, "backend"},
+		{"a broken id", func(o *Options) { o.WorkerID = "a b" }, "worker.id"},
+		{"no slots", func(o *Options) { o.MaxConcurrent = 0 }, "max_concurrent"},
+		{"a TTL below two beats", func(o *Options) { o.HeartbeatTTL = o.HeartbeatInterval }, "heartbeat_timeout"},
+		{"an unknown fence", func(o *Options) { o.Fence = "maybe" }, "worker.fence"},
+		{"a priority as queue name", func(o *Options) { o.PlainQueues = []string{"high"} }, "worker.queues"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o := Options{Backend: newFakeQueue(), Executors: newFakeHost(1), Spool: testSpool(t), WorkerID: "w", NodeID: "n", MaxConcurrent: 1,
+				HeartbeatInterval: time.Second, StateDir: t.TempDir()}
+			tt.mutate(&o)
+			_, err := New(o)
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("New: %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestStateFiles(t *testing.T) {
+	t.Parallel()
+	s := stateFiles{filepath.Join(t.TempDir(), "deep")}
+	if s.generation() != 0 || s.unclean() {
+		t.Error("an empty folder remembers something")
+	}
+	if err := s.registered(1796037562123); err != nil {
+		t.Fatal(err)
+	}
+	if s.generation() != 1796037562123 || !s.unclean() {
+		t.Errorf("generation %d", s.generation())
+	}
+	if err := os.WriteFile(s.generationPath(), []byte("rubbish"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s.generation() != 0 {
+		t.Error("rubbish is a generation")
+	}
+	for range 2 {
+		if err := s.deregistered(); err != nil || s.unclean() {
+			t.Errorf("deregistered: %v", err)
+		}
+	}
+}
