@@ -318,3 +318,24 @@ func TestOffloadAvoidsTakenNames(t *testing.T) {
 		t.Errorf("records = %+v, %v", records, err)
 	}
 }
+
+func TestPrepareClearsWhatAFormerRunLeft(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "spool")
+	s, err := New(Config{Dir: dir, StoreDir: t.TempDir()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		got, err := s.Prepare("t", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, err := os.ReadDir(got); err != nil || len(left) != 0 {
+			t.Fatalf("not an empty directory: %v, %v", left, err)
+		}
+		if err := os.WriteFile(filepath.Join(got, "old"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
