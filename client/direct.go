@@ -12,7 +12,7 @@ import (
 
 	"github.com/autobot-fleet/autobot/internal/redisconn"
 	"github.com/autobot-fleet/autobot/queue"
-	"github.com/autobot-fleet/autobot/queue/redislist"
+	"github.com/autobot-fleet/autobot/queue/backends"
 )
 
 // database is the named Redis database of tasks and workers.
@@ -94,8 +94,16 @@ func newDirect(m *redisconn.Manager, o RedisOptions) (*direct, error) {
 	if err != nil {
 		return nil, err
 	}
-	layout := redislist.Options{Prefix: m.Prefix(), MaxRetries: o.MaxRetries, ResultTTL: o.ResultTTL}
-	return &direct{Backend: redislist.New(guarded, layout), manager: m, acting: redislist.New(free, layout), log: o.Log}, nil
+	layout := backends.Options{Prefix: m.Prefix(), MaxRetries: o.MaxRetries, ResultTTL: o.ResultTTL}
+	serving, err := backends.Open(backends.List, guarded, layout)
+	if err != nil {
+		return nil, err
+	}
+	acting, err := backends.Open(backends.List, free, layout)
+	if err != nil {
+		return nil, err
+	}
+	return &direct{Backend: serving, manager: m, acting: acting, log: o.Log}, nil
 }
 
 func (d *direct) close() error { return d.manager.Close() }
