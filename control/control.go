@@ -129,13 +129,15 @@ func (c *Control) URL() string {
 // certificate is configured.
 func (c *Control) CAPath() string { return c.cert.CAPath() }
 
-// Ready reports whether the control plane can do its work, else why not.
+// Ready reports whether the control plane can do its work, else why not. It is
+// ready as soon as the monitor gets through to Redis: that also closes the
+// breaker that holds back the API.
 func (c *Control) Ready() (ok bool, reason string) {
 	if ok, reason = c.monitor.Ready(); !ok {
 		return false, reason
 	}
 	if wait, err := c.redis.Refuses(database); err == nil && wait > 0 {
-		return false, fmt.Sprintf("Redis serves again, requests are refused for %s more (redis.breaker.open_for)", wait.Round(time.Second))
+		return false, fmt.Sprintf("Redis failed repeatedly: requests are refused until it answers the monitor, at most %s more (redis.breaker)", wait.Round(time.Second))
 	}
 	return true, ""
 }

@@ -20,7 +20,7 @@ import (
 func TestBreakerOpensForCallersOnlyAndClosesByATrial(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	m, reg := newManager(t, Config{URL: srv.URL(), Breaker: BreakerConfig{OpenFor: 2 * time.Second}})
+	m, reg := newManager(t, Config{URL: srv.URL(), Breaker: BreakerConfig{OpenFor: 5 * time.Second}})
 	loop, api := client(t, m, Main), guarded(t, m, Main)
 	ctx := t.Context()
 	if err := api.Ping(ctx).Err(); err != nil {
@@ -40,7 +40,7 @@ func TestBreakerOpensForCallersOnlyAndClosesByATrial(t *testing.T) {
 	if !errors.As(err, &open) || !errors.Is(err, ErrCircuitOpen) || open.Database != Main || !IsWait(err) {
 		t.Fatalf("after five failures: %v", err)
 	}
-	if wait, ok := RetryAfter(err); !ok || wait < time.Second || wait > 3*time.Second {
+	if wait, ok := RetryAfter(err); !ok || wait < time.Second || wait > 6*time.Second {
 		t.Errorf("retry after %v, %v", wait, ok)
 	}
 	_, err = api.Pipelined(ctx, func(p redis.Pipeliner) error { p.Ping(ctx); return nil })
@@ -109,7 +109,9 @@ func TestBreakerInTime(t *testing.T) {
 		if _, err := b.allow(); !errors.Is(err, ErrCircuitOpen) {
 			t.Errorf("allowed while open: %v", err)
 		}
-		b.report(nil) // does not close it
+		for _, err := range []error{io.EOF, context.Canceled, redis.ErrPoolTimeout, errors.New("LOADING")} {
+			b.report(err) // proves nothing
+		}
 		time.Sleep(59 * time.Second)
 		if b.state() != "open" {
 			t.Errorf("after 59 s it is %s", b.state())
@@ -143,6 +145,76 @@ func TestBreakerInTime(t *testing.T) {
 			t.Errorf("changes: %s", got)
 		}
 	})
+}
+
+// A loop that is never blocked is the first to learn that the server is back,
+// and callers need not wait any longer.
+func TestAnAnswerToALoopClosesTheBreaker(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		pass time.Duration // since it opened
+		want string        // the changes
+	}{
+		{"while it is open", time.Second, "open closed"},
+		{"while a trial is under way", 67 * time.Second, "open half_open closed"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var changes []string
+				b := newBreaker(Main, BreakerConfig{Failures: 5, OpenFor: time.Minute}, func(_, to gobreaker.State) { changes = append(changes, stateName(to)) })
+				for range 5 {
+					b.report(io.EOF)
+				}
+				time.Sleep(tt.pass)
+				trial, err := b.allow()
+				if tt.pass < time.Minute && !errors.Is(err, ErrCircuitOpen) {
+					t.Fatalf("allowed while open: %v", err)
+				}
+				b.report(redis.Nil)
+				if b.refuses() != 0 || b.state() != "closed" || b.failures() != 0 {
+					t.Errorf("after an answer: %s, refuses for %v, %d failures", b.state(), b.refuses(), b.failures())
+				}
+				if trial != nil {
+					trial(io.EOF) // of before the answer
+				}
+				if done, err := b.allow(); err != nil {
+					t.Errorf("after an answer: %v", err)
+				} else {
+					done(nil)
+				}
+				if got := strings.Join(changes, " "); got != tt.want {
+					t.Errorf("changes: %s, want %s", got, tt.want)
+				}
+				for range 5 {
+					b.report(io.EOF)
+				}
+				if b.state() != "open" || b.refuses() < 59*time.Second {
+					t.Errorf("after five more failures: %s, refuses for %v", b.state(), b.refuses())
+				}
+			})
+		})
+	}
+}
+
+func TestCallersAreServedAsSoonAsALoopGetsThrough(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	m, _ := newManager(t, Config{URL: srv.URL(), Breaker: BreakerConfig{OpenFor: time.Hour}})
+	loop, api := client(t, m, Main), guarded(t, m, Main)
+	srv.Stop()
+	for range 5 {
+		_ = loop.Ping(t.Context()).Err()
+	}
+	if err := api.Ping(t.Context()).Err(); !errors.Is(err, ErrCircuitOpen) {
+		t.Fatalf("after five failures: %v", err)
+	}
+	srv.Restart()
+	awaitTrue(t, "the loop gets through", func() bool { return loop.Ping(t.Context()).Err() == nil })
+	if err := api.Ping(t.Context()).Err(); err != nil {
+		t.Errorf("the loop got through, a caller gets: %v", err)
+	}
 }
 
 func TestRepliesAboutTheCommandAreNoFailures(t *testing.T) {

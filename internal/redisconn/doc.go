@@ -20,10 +20,14 @@
 // the breaker is half open: the next operation is a trial, all others are still
 // refused. If the trial succeeds the breaker closes, else it opens again.
 //
-// Unguarded clients report into the breaker but never wait for it. What they
-// see while it is open does not count; when it is half open their next
-// operation may be the trial. Replies such as WRONGTYPE, NOSCRIPT, READONLY or
-// OOM prove that the server is there and are no failures.
+// Unguarded clients report into the breaker but never wait for it. They go on
+// asking while it is open, so they learn first that the server is back: the
+// first answer that one of them gets closes the breaker at once. In a program
+// with such a loop callers are therefore served again within the loop's
+// back-off, a second or two; the minute is for programs without one. Replies
+// such as WRONGTYPE, NOSCRIPT, READONLY or OOM prove that the server is there
+// and are no failures; a cancelled call, or a pool without a free connection,
+// counts neither way.
 //
 // # Cluster
 //

@@ -157,7 +157,7 @@ func TestDedicatedHasItsOwnConnection(t *testing.T) {
 // awaitTrue polls until ok returns true.
 func awaitTrue(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(3 * time.Minute)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {

@@ -23,7 +23,7 @@ import (
 
 // patience bounds each wait for the server. It is far above what a healthy
 // machine needs, so that only a server that hangs fails a test.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // Server is one redis-server process. Its methods fail the test they belong to
 // when they cannot do their work. They may be called from any goroutine.
