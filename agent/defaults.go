@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/autobot-fleet/autobot/agent/worker"
+	"github.com/autobot-fleet/autobot/executors/engines"
 	"github.com/autobot-fleet/autobot/internal/logging"
 	"github.com/autobot-fleet/autobot/internal/redisconn"
 )
@@ -41,7 +42,7 @@ func Defaults() Config {
 		},
 		Limits:    LimitsConfig{CPUPercent: 100, MemoryPercent: 95, DiskFreeMB: 512},
 		Executors: ExecutorsConfig{Dirs: defaultExecutorDirs(state), Trust: TrustOwner},
-		Engines:   EnginesConfig{Dir: defaultEnginesDir()},
+		Engines:   EnginesConfig{Dir: engines.Locate().EnginesDir},
 		HTTP:      HTTPConfig{Listen: "127.0.0.1:8080"},
 		Failover:  FailoverConfig{MaxRetries: 3, ResultTTL: time.Hour, RetryBackoff: time.Second, MaxWorkerDeaths: 4},
 		Artifacts: ArtifactsConfig{TTL: 24 * time.Hour, TaskMB: 256, SpoolMB: 2048, StoreMB: 2048},
@@ -74,22 +75,6 @@ func defaultExecutorDirs(stateDir string) []string {
 		return append([]string{beside}, dirs...)
 	}
 	return dirs
-}
-
-// defaultEnginesDir is the first engines folder that exists, else the one that
-// this user would make.
-func defaultEnginesDir() string {
-	const system = "/var/lib/autobot/engines"
-	own := filepath.Join(xdg("XDG_CACHE_HOME", ".cache"), "autobot", "engines")
-	for _, dir := range []string{system, own} {
-		if info, err := os.Stat(dir); err == nil && info.IsDir() {
-			return dir
-		}
-	}
-	if os.Geteuid() == 0 {
-		return system
-	}
-	return own
 }
 
 // xdg returns a base folder of the XDG specification; relative values are to
