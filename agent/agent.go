@@ -229,7 +229,7 @@ func spoolConfig(cfg Config, up spool.Uploader) spool.Config {
 	return spool.Config{
 		Dir: spoolDir(cfg), StoreDir: filepath.Join(cfg.StateDir, "artifacts"),
 		Quotas:  spool.Quotas{Task: cfg.Artifacts.TaskMB * mib, Spool: cfg.Artifacts.SpoolMB * mib, Store: cfg.Artifacts.StoreMB * mib},
-		FreeMin: freeMin(cfg.Limits), TTL: cfg.Artifacts.TTL, Upload: up,
+		FreeMin: freeMin(cfg.Limits), TTL: cfg.Artifacts.TTL, ResultTTL: cfg.Failover.ResultTTL, Upload: up,
 	}
 }
 

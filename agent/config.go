@@ -184,6 +184,7 @@ type FailoverConfig struct {
 // ArtifactsConfig limits what executors leave behind. 0 takes the default.
 type ArtifactsConfig struct {
 	// TTL is how long an artifact is kept when its task does not say, 1m..7d.
+	// No artifact goes before the result that names it, whatever is set here.
 	// Default 24h.
 	TTL time.Duration `yaml:"ttl"`
 

@@ -136,3 +136,32 @@ func writeConfig(t *testing.T, dir, text string) string {
 	}
 	return path
 }
+
+func TestArtifactsThatAreSetToGoBeforeTheirResultAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		file string
+		want int
+	}{
+		{"failover: {result_ttl: 2d}\n", 1},
+		{"failover: {result_ttl: 2h}\nartifacts: {ttl: 1h}\n", 1},
+		{"failover: {result_ttl: 2h}\nartifacts: {ttl: 2h}\n", 0},
+		{"failover: {result_ttl: 30d}\nartifacts: {ttl: 7d}\n", 0}, // there is no more
+		{"artifacts: {ttl: 0s}\n", 0},
+	} {
+		path := writeConfig(t, t.TempDir(), tt.file)
+		_, loaded, err := LoadConfig(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := loaded.Warnings()
+		if len(w) != tt.want {
+			t.Errorf("%q: warnings %q, want %d", tt.file, w, tt.want)
+		}
+		for _, s := range w {
+			if !strings.Contains(s, "artifacts.ttl: ") || !strings.Contains(s, "failover.result_ttl") {
+				t.Errorf("warning %q", s)
+			}
+		}
+	}
+}

@@ -71,6 +71,7 @@ func (a *Agent) reload() error {
 		a.o.Level.SetLevel(level)
 	}
 	later := a.adopt(*next)
+	a.spool.SetResultTTL(a.config().Failover.ResultTTL)
 	a.log.Info("the configuration was reloaded", zap.Strings("needs_restart", later))
 	select {
 	case a.reloaded <- struct{}{}:

@@ -13,11 +13,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/autobot-fleet/autobot/agent/host"
+	"github.com/autobot-fleet/autobot/agent/spool"
 	"github.com/autobot-fleet/autobot/agent/worker"
 	"github.com/autobot-fleet/autobot/internal/configfile"
 	"github.com/autobot-fleet/autobot/internal/logging"
 	"github.com/autobot-fleet/autobot/queue"
 )
+
+// maxArtifactTTL is the longest artifacts.ttl.
+const maxArtifactTTL = 7 * 24 * time.Hour
 
 // problems collects what is wrong with a configuration.
 type problems []configfile.Problem
@@ -135,10 +139,24 @@ func (c FailoverConfig) validate(p *problems) {
 }
 
 func (c ArtifactsConfig) validate(p *problems) {
-	p.unless(c.TTL == 0 || (c.TTL >= time.Minute && c.TTL <= 7*24*time.Hour), "artifacts.ttl", "must be 1m..7d, got %s", c.TTL)
+	p.unless(c.TTL == 0 || (c.TTL >= time.Minute && c.TTL <= maxArtifactTTL), "artifacts.ttl", "must be 1m..7d, got %s", c.TTL)
 	for key, mb := range map[string]int64{"task_mb": c.TaskMB, "spool_mb": c.SpoolMB, "store_mb": c.StoreMB} {
 		p.unless(mb >= 0 && mb <= 1<<30, "artifacts."+key, "must be 0 (default) or more, got %d", mb)
 	}
+}
+
+// Warnings reports what works and deserves a look.
+func (c *Config) Warnings() []configfile.Problem {
+	ttl := c.Artifacts.TTL
+	if ttl == 0 {
+		ttl = spool.DefaultTTL
+	}
+	if ttl >= min(c.Failover.ResultTTL, maxArtifactTTL) {
+		return nil
+	}
+	return []configfile.Problem{{Key: "artifacts.ttl", Message: fmt.Sprintf(
+		"%s is less than failover.result_ttl (%s): artifacts are kept as long as the results that name them (set artifacts.ttl to that or more)",
+		configfile.FormatDuration(ttl), configfile.FormatDuration(c.Failover.ResultTTL))}}
 }
 
 func oneOf(p *problems, key, got string, allowed ...string) {

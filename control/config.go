@@ -109,7 +109,8 @@ type ArtifactsConfig struct {
 	// Dir is where they are kept. Default: artifacts in the state folder.
 	Dir string `yaml:"dir" path:"true"`
 
-	// TTL is how long a file is kept when its task does not say. 1m to 7d.
+	// TTL is how long a file is kept when its task does not say. 1m to 7d. No
+	// file goes before the result that names it, whatever is set here.
 	// Default 24h.
 	TTL time.Duration `yaml:"ttl"`
 
@@ -218,6 +219,16 @@ func (c *Config) Validate() []configfile.Problem {
 		unless(false, "log.format", "%v", err)
 	}
 	return out
+}
+
+// Warnings reports what works and deserves a look.
+func (c *Config) Warnings() []configfile.Problem {
+	if c.Artifacts.TTL >= min(c.Failover.ResultTTL, artifacts.MaxTTL) {
+		return nil
+	}
+	return []configfile.Problem{{Key: "artifacts.ttl", Message: fmt.Sprintf(
+		"%s is less than failover.result_ttl (%s): artifacts are kept as long as the results that name them (set artifacts.ttl to that or more)",
+		configfile.FormatDuration(c.Artifacts.TTL), configfile.FormatDuration(c.Failover.ResultTTL))}}
 }
 
 // checkAddress returns what is wrong with a host:port, "" when nothing is.

@@ -122,3 +122,23 @@ func TestPathsFollowTheStateFolder(t *testing.T) {
 		t.Errorf("log level %q", c.Log.Level)
 	}
 }
+
+func TestArtifactsThatAreSetToGoBeforeTheirResultAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	const redis = "redis:\n  url: redis://localhost\n"
+	for text, want := range map[string]int{
+		"failover: {result_ttl: 2d}\n":                        1,
+		"failover: {result_ttl: 2h}\nartifacts: {ttl: 1h}\n":  1,
+		"failover: {result_ttl: 2h}\nartifacts: {ttl: 2h}\n":  0,
+		"failover: {result_ttl: 30d}\nartifacts: {ttl: 7d}\n": 0, // there is no more
+	} {
+		_, loaded, err := LoadConfig(write(t, redis+text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := loaded.Warnings()
+		if len(w) != want || want == 1 && !strings.Contains(w[0], "artifacts.ttl: ") {
+			t.Errorf("%q: warnings %q, want %d", text, w, want)
+		}
+	}
+}

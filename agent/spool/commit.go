@@ -35,7 +35,9 @@ type CommitOptions struct {
 	// Config.TTL.
 	TTL time.Duration
 	// AtLeast is how long the task's result is kept, if the task says: its
-	// artifacts do not go before it. The limit of TTL holds for it too.
+	// artifacts do not go before it, whatever TTL says. Less than a second,
+	// or more than MaxResultTTL, takes the setting for all tasks, as the
+	// queue does.
 	AtLeast time.Duration
 	// InlineMax is the largest artifact, in bytes, that its record carries
 	// as base64 too. At most MaxInline; 0 inlines nothing.
@@ -48,6 +50,9 @@ type Upload struct {
 	Kind      string
 	MediaType string
 	TTL       time.Duration
+	// ResultTTL is the part of TTL for which a result may name the file: it
+	// is not removed before, however full the store is.
+	ResultTTL time.Duration
 	Meta      map[string]string
 }
 
@@ -70,7 +75,7 @@ func (s *Spool) Commit(ctx context.Context, taskID string, attempt int64, announ
 	if len(announced) == 0 {
 		return nil, nil
 	}
-	opt = s.clamp(opt)
+	opt = s.clamp(ctx, opt)
 	dir, err := s.openAttempt(taskID, attempt)
 	if err != nil {
 		return nil, diskError(err, "open the spool directory of task "+taskID)
@@ -97,11 +102,21 @@ func (s *Spool) Commit(ctx context.Context, taskID string, attempt int64, announ
 	return records, nil
 }
 
-func (s *Spool) clamp(opt CommitOptions) CommitOptions {
+// clamp fills in the settings and applies the limits. The result is written
+// after its artifacts, at the task's deadline at the latest, and its time
+// counts from then.
+func (s *Spool) clamp(ctx context.Context, opt CommitOptions) CommitOptions {
 	if opt.TTL == 0 {
 		opt.TTL = s.cfg.TTL
 	}
-	opt.TTL = min(max(opt.TTL, opt.AtLeast, time.Minute), 7*24*time.Hour)
+	if opt.AtLeast < time.Second || opt.AtLeast > MaxResultTTL {
+		opt.AtLeast = time.Duration(s.resultTTL.Load())
+	}
+	opt.AtLeast += resultSlack
+	if deadline, ok := ctx.Deadline(); ok {
+		opt.AtLeast += max(time.Until(deadline), 0)
+	}
+	opt.TTL = max(min(max(opt.TTL, time.Minute), 7*24*time.Hour), opt.AtLeast)
 	opt.InlineMax = min(max(opt.InlineMax, 0), MaxInline)
 	return opt
 }
@@ -170,7 +185,7 @@ func (s *Spool) keep(ctx context.Context, dir, f *os.File, a executors.Artifact,
 	if content != nil {
 		record.InlineBase64 = base64.StdEncoding.EncodeToString(content)
 	}
-	up := Upload{Name: a.Name, Kind: a.Kind, MediaType: a.MediaType, TTL: opt.TTL, Meta: a.Meta}
+	up := Upload{Name: a.Name, Kind: a.Kind, MediaType: a.MediaType, TTL: opt.TTL, ResultTTL: opt.AtLeast, Meta: a.Meta}
 	if uploader := s.uploader(); uploader != nil {
 		record.URL, record.ExpiresAt, err = uploader.Upload(ctx, held, sum, info.Size(), up)
 		if err != nil {

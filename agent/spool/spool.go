@@ -24,6 +24,16 @@ import (
 // DefaultTTL is how long an artifact is kept when the task does not say.
 const DefaultTTL = 24 * time.Hour
 
+const (
+	// DefaultResultTTL is how long a result is kept when nobody says.
+	DefaultResultTTL = time.Hour
+	// MaxResultTTL is the longest time that the queue keeps a result.
+	MaxResultTTL = 3650 * 24 * time.Hour
+
+	// resultSlack is for the way from the end of an upload to the result.
+	resultSlack = time.Minute
+)
+
 // Config says where artifacts go and how large they may be.
 type Config struct {
 	// Dir holds one directory per attempt while it runs. It belongs to the
@@ -40,6 +50,9 @@ type Config struct {
 	// TTL is how long an artifact is kept when the task does not say.
 	// Default 24h.
 	TTL time.Duration
+	// ResultTTL is how long a result is kept when its task does not say. No
+	// artifact goes before the result that names it. Default 1h.
+	ResultTTL time.Duration
 	// Upload sends artifacts to the control plane; nil keeps them here.
 	Upload Uploader
 }
@@ -53,8 +66,9 @@ type Spool struct {
 
 	usage usageCache
 
-	freeMin atomic.Int64 // Config.FreeMin, which may change
-	free    func(dir string) (int64, error)
+	freeMin   atomic.Int64 // Config.FreeMin, which may change
+	resultTTL atomic.Int64 // Config.ResultTTL, which may change
+	free      func(dir string) (int64, error)
 
 	uploadMu sync.RWMutex
 	upload   Uploader
@@ -82,9 +96,13 @@ func New(cfg Config, log *zap.Logger) (*Spool, error) {
 	if cfg.TTL <= 0 {
 		cfg.TTL = DefaultTTL
 	}
+	if cfg.ResultTTL <= 0 {
+		cfg.ResultTTL = DefaultResultTTL
+	}
 	cfg.Quotas = cfg.Quotas.withDefaults()
 	s := &Spool{cfg: cfg, log: log.Named("spool"), free: freeBytes, upload: cfg.Upload}
 	s.freeMin.Store(cfg.FreeMin)
+	s.SetResultTTL(cfg.ResultTTL)
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make spool directory: %w", err)
 	}
@@ -110,6 +128,9 @@ func (s *Spool) SetUploader(u Uploader) {
 
 // SetFreeMin changes Config.FreeMin; 0 or less turns the limit off.
 func (s *Spool) SetFreeMin(bytes int64) { s.freeMin.Store(bytes) }
+
+// SetResultTTL changes Config.ResultTTL from the next commit on.
+func (s *Spool) SetResultTTL(d time.Duration) { s.resultTTL.Store(int64(d)) }
 
 func (s *Spool) uploader() Uploader {
 	s.uploadMu.RLock()
@@ -224,6 +245,10 @@ func removeTree(dir string) error {
 
 // diskError tells a full disk, which passes, from any other fault.
 func diskError(err error, what string) error {
+	var known *executors.Error
+	if errors.As(err, &known) {
+		return known
+	}
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		e := executors.Errorf(executors.CodeResourceExhausted, "%s: %v", what, err)
 		e.Hint = "free space on the file system of the spool"

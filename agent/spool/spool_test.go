@@ -21,7 +21,7 @@ import (
 func newSpool(t *testing.T, change ...func(*Config)) *Spool {
 	t.Helper()
 	dir := t.TempDir()
-	cfg := Config{Dir: filepath.Join(dir, "spool"), StoreDir: filepath.Join(dir, "artifacts"), FreeMin: -1}
+	cfg := Config{Dir: filepath.Join(dir, "spool"), StoreDir: filepath.Join(dir, "artifacts"), FreeMin: -1, ResultTTL: time.Second}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/autobot-fleet/autobot/executors"
 )
 
 // store is a content-addressed directory: sha256/ab/<hex> is the content,
@@ -24,7 +26,8 @@ type store struct {
 	quota int64
 	log   *zap.Logger
 
-	mu sync.Mutex // put, touch and sweep exclude each other; reads need no lock
+	mu   sync.Mutex // put, touch and sweep exclude each other; reads need no lock
+	used int64      // bytes of content, as of the last sweep and the puts since
 }
 
 // sidecar is the JSON beside the content.
@@ -36,6 +39,9 @@ type sidecar struct {
 	Meta      map[string]string `json:"meta,omitempty"`
 	Created   time.Time         `json:"created_at"`
 	Expires   time.Time         `json:"expires_at"`
+	// Promised is until when a result may name the content: it stays, however
+	// full the store is.
+	Promised time.Time `json:"promised_until,omitzero"`
 }
 
 var hexDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -50,7 +56,8 @@ func openStore(dir string, quota int64, log *zap.Logger) (*store, error) {
 			return nil, fmt.Errorf("make artifact store: %w", err)
 		}
 	}
-	return s, nil
+	_, err := s.sweep(time.Now()) // takes stock
+	return s, err
 }
 
 func (s *store) tmpDir() string { return filepath.Join(s.dir, "tmp") }
@@ -67,12 +74,20 @@ func (s *store) put(path, sum string, size int64, up Upload) (url string, expire
 	defer s.mu.Unlock()
 	meta := sidecar{
 		Name: up.Name, Kind: up.Kind, MediaType: up.MediaType, Bytes: size, Meta: up.Meta,
-		Created: now.UTC(), Expires: now.Add(up.TTL).UTC(),
+		Created: now.UTC(), Expires: now.Add(up.TTL).UTC(), Promised: now.Add(up.ResultTTL).UTC(),
 	}
 	dst := s.path(sum)
 	old, err := s.read(sum)
-	if err == nil && old.Expires.After(meta.Expires) {
-		meta.Expires = old.Expires
+	if err == nil {
+		meta.Expires = later(meta.Expires, old.Expires)
+		meta.Promised = later(meta.Promised, old.Promised)
+	}
+	info, err := os.Lstat(dst)
+	here := err == nil && info.Size() == size
+	if !here {
+		if err := s.makeRoom(size, now); err != nil {
+			return "", time.Time{}, err
+		}
 	}
 	if err := os.MkdirAll(filepath.Dir(dst), 0o700); err != nil {
 		return "", time.Time{}, err
@@ -80,15 +95,43 @@ func (s *store) put(path, sum string, size int64, up Upload) (url string, expire
 	if err := s.write(sum, meta); err != nil {
 		return "", time.Time{}, err
 	}
-	if info, err := os.Lstat(dst); err != nil || info.Size() != size {
+	if !here {
 		if err := s.move(path, dst); err != nil {
 			return "", time.Time{}, err
 		}
+		s.used += size
 	}
 	if err := syncDir(filepath.Dir(dst)); err != nil {
 		return "", time.Time{}, err
 	}
 	return "/api/artifacts/" + sum, meta.Expires, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// makeRoom removes what no result can name any more until n more bytes fit. It
+// fails with RESOURCE_EXHAUSTED where that is not enough: a task that fails is
+// better than one whose result names a file that is gone. The caller holds mu.
+func (s *store) makeRoom(n int64, now time.Time) error {
+	if s.used+n <= s.quota {
+		return nil
+	}
+	if _, err := s.tidy(now, s.quota-n); err != nil {
+		return err
+	}
+	if s.used+n <= s.quota {
+		return nil
+	}
+	e := executors.Errorf(executors.CodeResourceExhausted,
+		"the artifact store of this agent holds %d of %d bytes that results may still name, and cannot take %d more", s.used, s.quota, n)
+	e.Hint = "raise artifacts.store_mb, or keep results for less time (failover.result_ttl)"
+	e.Delay = fullDelay
+	return e
 }
 
 // move renames, or copies when the store is on another file system.

@@ -72,7 +72,7 @@ func TestHandler(t *testing.T) {
 
 func TestSweepRemovesExpiredThenLeastRecentlyUsed(t *testing.T) {
 	t.Parallel()
-	s := newSpool(t, func(c *Config) { c.Quotas.Store = 25 })
+	s := newSpool(t)
 	old := commit(t, s, "old", strings.Repeat("a", 10), time.Minute)
 	idle := commit(t, s, "idle", strings.Repeat("b", 10), time.Hour)
 	used := commit(t, s, "used", strings.Repeat("c", 10), time.Hour)
@@ -86,6 +86,7 @@ func TestSweepRemovesExpiredThenLeastRecentlyUsed(t *testing.T) {
 	if resp := request(s, "GET", used.URL, nil); resp.StatusCode != 200 {
 		t.Fatal(resp.Status)
 	}
+	s.store.quota = 25
 	removed, err := s.store.sweep(time.Now().Add(2 * time.Minute))
 	if err != nil || removed != 2 {
 		t.Fatalf("removed %d, %v; want 2", removed, err)

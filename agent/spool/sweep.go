@@ -34,20 +34,26 @@ func (s *Spool) Run(ctx context.Context) error {
 }
 
 // Sweep removes expired artifacts from the local store, then the least
-// recently used ones until the store is within its quota. It returns how many
-// it removed.
+// recently used ones that no result names any more, until the store is within
+// its quota. It returns how many it removed.
 func (s *Spool) Sweep() (removed int, err error) { return s.store.sweep(time.Now()) }
 
 type stored struct {
-	sum     string
-	bytes   int64
-	used    time.Time
-	expires time.Time
+	sum      string
+	bytes    int64
+	used     time.Time
+	expires  time.Time
+	promised time.Time
 }
 
 func (s *store) sweep(now time.Time) (removed int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.tidy(now, s.quota)
+}
+
+// tidy is sweep down to a size. The caller holds mu.
+func (s *store) tidy(now time.Time, size int64) (removed int, err error) {
 	items, err := s.list()
 	if err != nil {
 		return 0, err
@@ -65,8 +71,11 @@ func (s *store) sweep(now time.Time) (removed int, err error) {
 	}
 	slices.SortFunc(kept, func(a, b stored) int { return cmp.Or(a.used.Compare(b.used), strings.Compare(a.sum, b.sum)) })
 	for _, it := range kept {
-		if total <= s.quota {
+		if total <= size {
 			break
+		}
+		if now.Before(it.promised) {
+			continue
 		}
 		err = errors.Join(err, s.remove(it.sum))
 		total -= it.bytes
@@ -74,6 +83,7 @@ func (s *store) sweep(now time.Time) (removed int, err error) {
 		s.log.Warn("artifact removed before its time: the store is over artifacts.store_mb",
 			zap.String("sha256", it.sum), zap.String("expires_at", it.expires.UTC().Format(time.RFC3339)))
 	}
+	s.used = total
 	return removed, err
 }
 
@@ -112,7 +122,7 @@ func (s *store) list() ([]stored, error) {
 		}
 		it.used = info.ModTime()
 		if meta, err := s.read(sum); err == nil {
-			it.expires = meta.Expires
+			it.expires, it.promised = meta.Expires, meta.Promised
 		}
 		return nil
 	})

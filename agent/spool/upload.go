@@ -16,8 +16,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/autobot-fleet/autobot/executors"
+	"github.com/autobot-fleet/autobot/internal/apiwire"
 	"github.com/autobot-fleet/autobot/internal/backoff"
 )
+
+// closeEnough is how much of its time a file that is there already may have
+// lost since it was asked for; Commit asks for that much more.
+const closeEnough = resultSlack
 
 // HTTPConfig says where the control plane is and how to speak to it.
 type HTTPConfig struct {
@@ -187,8 +192,15 @@ func (u *HTTPUploader) there(ctx context.Context, client *http.Client, key, sum 
 		return kept{}, false
 	}
 	expires, err := http.ParseTime(resp.Header.Get("Expires"))
-	if err != nil || time.Until(expires) < meta.TTL-time.Minute {
+	if err != nil || time.Until(expires) < meta.TTL-closeEnough {
 		return kept{}, false // PUT again: that extends its life
+	}
+	// A control plane that promises nothing (an older one) has only the expiry.
+	if text := resp.Header.Get(apiwire.HeaderPromised); text != "" {
+		promised, err := http.ParseTime(text)
+		if err != nil || time.Until(promised) < meta.ResultTTL-closeEnough {
+			return kept{}, false
+		}
 	}
 	return kept{URL: "/api/artifacts/" + sum, Expires: expires}, true
 }
@@ -202,10 +214,11 @@ func (u *HTTPUploader) send(ctx context.Context, client *http.Client, key, path,
 	defer func() { _ = f.Close() }()
 	target := u.target(sum)
 	target.RawQuery = url.Values{
-		"name":       {meta.Name},
-		"kind":       {meta.Kind},
-		"media_type": {meta.MediaType},
-		"ttl_s":      {strconv.FormatInt(int64(meta.TTL/time.Second), 10)},
+		apiwire.ParamArtifactName:      {meta.Name},
+		apiwire.ParamArtifactKind:      {meta.Kind},
+		apiwire.ParamArtifactMediaType: {meta.MediaType},
+		apiwire.ParamArtifactTTL:       {wholeSeconds(meta.TTL)},
+		apiwire.ParamArtifactResultTTL: {wholeSeconds(meta.ResultTTL)},
 	}.Encode()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -253,6 +266,11 @@ func decodeKept(resp *http.Response, sum string, meta Upload) (kept, error) {
 		reply.Expires = time.Now().Add(meta.TTL)
 	}
 	return reply, nil
+}
+
+// wholeSeconds rounds up: a file is not gone a moment before its result.
+func wholeSeconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
 func (u *HTTPUploader) target(sum string) *url.URL { return u.base.JoinPath("api", "artifacts", sum) }

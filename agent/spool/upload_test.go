@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/autobot-fleet/autobot/executors"
+	"github.com/autobot-fleet/autobot/internal/apiwire"
 )
 
 const testKey = "s3cret-internal-key"
@@ -35,10 +36,12 @@ type keeper struct {
 	mu      sync.Mutex
 	content map[string][]byte
 	expires map[string]time.Time
-	query   url.Values
-	puts    int
-	fail    func(w http.ResponseWriter, r *http.Request, n int) bool
-	calls   int
+	// promised is what it tells of all it has; zero: as an older one, nothing.
+	promised time.Time
+	query    url.Values
+	puts     int
+	fail     func(w http.ResponseWriter, r *http.Request, n int) bool
+	calls    int
 }
 
 func startKeeper(t *testing.T, fail func(w http.ResponseWriter, r *http.Request, n int) bool) *keeper {
@@ -71,6 +74,9 @@ func (k *keeper) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		w.Header().Set("Content-Length", strconv.Itoa(len(c)))
 		w.Header().Set("Expires", k.expires[sum].UTC().Format(http.TimeFormat))
+		if !k.promised.IsZero() {
+			w.Header().Set(apiwire.HeaderPromised, k.promised.UTC().Format(http.TimeFormat))
+		}
 	case http.MethodPut:
 		body, err := io.ReadAll(r.Body)
 		digest := sha256.Sum256(body)

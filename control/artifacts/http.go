@@ -42,6 +42,7 @@ func (s *Store) Get(w http.ResponseWriter, r *http.Request, sha string) error {
 	left := max(0, int64(m.Expires.Sub(s.now())/time.Second))
 	h.Set("Cache-Control", fmt.Sprintf("private, max-age=%d, immutable", left))
 	h.Set("Expires", m.Expires.UTC().Format(http.TimeFormat)) // what an agent reads before it uploads
+	h.Set(apiwire.HeaderPromised, m.promised().UTC().Format(http.TimeFormat))
 	http.ServeContent(&stallWriter{ResponseWriter: w, ctl: http.NewResponseController(w)}, r, "", m.Created.Truncate(time.Second), f)
 	return nil
 }
@@ -55,12 +56,16 @@ func (s *Store) Put(w http.ResponseWriter, r *http.Request, sha string) error {
 	if mt := q.Get(apiwire.ParamArtifactMediaType); mt != "" {
 		u.MediaType = mt
 	}
-	if text := q.Get(apiwire.ParamArtifactTTL); text != "" {
+	for key, d := range map[string]*time.Duration{apiwire.ParamArtifactTTL: &u.TTL, apiwire.ParamArtifactResultTTL: &u.ResultTTL} {
+		text := q.Get(key)
+		if text == "" {
+			continue
+		}
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || n < 0 {
-			return refuse(http.StatusBadRequest, "%s: must be a whole number of seconds", apiwire.ParamArtifactTTL)
+			return refuse(http.StatusBadRequest, "%s: must be a whole number of seconds", key)
 		}
-		u.TTL = max(time.Duration(n)*time.Second, 1)
+		*d = max(time.Duration(n)*time.Second, 1)
 	}
 	m, _, err := s.Store(u)
 	if err != nil {

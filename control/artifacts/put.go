@@ -24,6 +24,10 @@ type Upload struct {
 	Kind      string // "" or one of the kinds of artifacts
 	MediaType string
 	TTL       time.Duration // 0: the store's; clamped to MinTTL..MaxTTL
+	// ResultTTL is how long the result that names the file can be read. 0 is
+	// DefaultResultTTL, without effect on the expiry; more is the least for
+	// TTL, beyond MaxTTL too. Clamped to MaxResultTTL.
+	ResultTTL time.Duration
 }
 
 // Store keeps a file. It returns its description and whether it is new; a
@@ -75,12 +79,16 @@ func (s *Store) check(u *Upload) error {
 	if u.TTL == 0 {
 		u.TTL = s.cfg.TTL
 	}
-	u.TTL = clampTTL(u.TTL)
+	u.TTL = max(clampTTL(u.TTL), min(u.ResultTTL, MaxResultTTL))
+	if u.ResultTTL <= 0 {
+		u.ResultTTL = DefaultResultTTL
+	}
+	u.ResultTTL = min(u.ResultTTL, u.TTL)
 	return nil
 }
 
 // again answers an upload of a file that is there: the claim is checked all
-// the same, and the expiry never moves back.
+// the same, and neither expiry nor promise moves back.
 func (s *Store) again(u Upload, m Meta) (Meta, bool, error) {
 	if err := copyVerified(io.Discard, u); err != nil {
 		return Meta{}, false, err
@@ -91,16 +99,24 @@ func (s *Store) again(u Upload, m Meta) (Meta, bool, error) {
 	if f == nil { // expired or evicted while the body came in: the caller sends it once more
 		return Meta{}, false, refuse(http.StatusServiceUnavailable, "the artifact was removed during the upload: send it again")
 	}
-	if expires := s.now().Add(u.TTL); expires.After(f.Expires) {
-		m = f.Meta
-		m.Expires = expires.UTC()
+	now := s.now().UTC()
+	m = f.Meta
+	m.Expires, m.Promised = later(m.Expires, now.Add(u.TTL)), later(m.promised(), now.Add(u.ResultTTL))
+	if m != f.Meta {
 		if err := s.writeMeta(m); err != nil {
 			return Meta{}, false, fmt.Errorf("extend artifact: %w", err)
 		}
 		f.Meta = m
 	}
-	f.lastUse = s.now()
+	f.lastUse = now
 	return f.Meta, false, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // receive writes the body to a temporary file and returns its path once
@@ -171,12 +187,13 @@ func digest(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 // without one is never ours, then the file, then both names to disk.
 func (s *Store) commit(u Upload, temp string) (Meta, error) {
 	now := s.now().UTC()
-	m := Meta{SHA256: u.SHA256, Name: u.Name, Kind: u.Kind, MediaType: u.MediaType, Bytes: u.Bytes, Created: now, Expires: now.Add(u.TTL)}
+	m := Meta{SHA256: u.SHA256, Name: u.Name, Kind: u.Kind, MediaType: u.MediaType, Bytes: u.Bytes, Created: now,
+		Expires: now.Add(u.TTL), Promised: now.Add(u.ResultTTL)}
 	dir := filepath.Dir(s.path(u.SHA256))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f := s.files[u.SHA256]; f != nil && f.Expires.After(m.Expires) {
-		m.Expires = f.Expires // the same file came in twice at the same time
+	if f := s.files[u.SHA256]; f != nil { // the same file came in twice at the same time
+		m.Expires, m.Promised = later(m.Expires, f.Expires), later(m.Promised, f.promised())
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return Meta{}, err

@@ -23,9 +23,13 @@ const (
 	DefaultQuota    = 10 << 30
 	DefaultFreeMin  = 1 << 30
 
-	// promised is how long a file is kept whatever the quota says (or until
-	// its expiry, if that is earlier): as long as the result that names it.
-	promised = time.Hour
+	// DefaultResultTTL is how long the result that names a file can be read,
+	// if the upload does not say. So long the file is kept whatever the quota
+	// says (or until its expiry, if that is earlier).
+	DefaultResultTTL = time.Hour
+	// MaxResultTTL is the longest time that the queue keeps a result.
+	MaxResultTTL = 3650 * 24 * time.Hour
+
 	// touchEvery limits how often a read is noted on disk.
 	touchEvery = time.Minute
 )
@@ -50,6 +54,17 @@ type Meta struct {
 	Bytes     int64     `json:"bytes"`
 	Created   time.Time `json:"created_at"`
 	Expires   time.Time `json:"expires_at"`
+	// Promised is until when nothing removes the file. Descriptions of older
+	// versions have none: an hour after the upload.
+	Promised time.Time `json:"promised_until,omitzero"`
+}
+
+// promised is until when a result may name the file.
+func (m Meta) promised() time.Time {
+	if m.Promised.IsZero() {
+		return m.Created.Add(DefaultResultTTL)
+	}
+	return m.Promised
 }
 
 // Store is a folder of files. One process may use a folder at a time.

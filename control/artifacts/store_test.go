@@ -85,7 +85,7 @@ func TestQuota(t *testing.T) {
 	if has(s, x) || !has(s, a) || !has(s, b) || !has(s, y) {
 		t.Fatal("the expired file had to go first")
 	}
-	c.pass(promised)
+	c.pass(DefaultResultTTL)
 	f, _, err := s.open(a) // used just now
 	if err != nil {
 		t.Fatal(err)

@@ -57,8 +57,8 @@ func (s *Store) reserve(n int64) (release func(), err error) {
 	}, nil
 }
 
-// makeRoom removes expired files, then those kept longer than promised, the
-// least recently used first, until n bytes fit. The caller holds mu.
+// makeRoom removes expired files, then those that no result names any more,
+// the least recently used first, until n bytes fit. The caller holds mu.
 func (s *Store) makeRoom(n int64) error {
 	short := s.shortage(n)
 	if short == 0 {
@@ -72,8 +72,8 @@ func (s *Store) makeRoom(n int64) error {
 		}
 	}
 	if over := s.used + s.reserved + n - s.cfg.QuotaBytes; over > 0 {
-		return exhausted("the artifact store holds %d of %d bytes and cannot take %d more; what is there is younger than %v (raise artifacts.quota_bytes or lower artifacts.ttl)",
-			s.used+s.reserved, s.cfg.QuotaBytes, n, promised)
+		return exhausted("the artifact store holds %d of %d bytes and cannot take %d more; results may still name what is there (raise artifacts.quota_bytes, or keep results for less time: failover.result_ttl)",
+			s.used+s.reserved, s.cfg.QuotaBytes, n)
 	}
 	return exhausted("%d bytes are missing on the disk of the artifact store for a file of %d bytes with %d to stay free (free some space, or move artifacts.dir)",
 		short, n, s.cfg.FreeMin)
@@ -96,7 +96,7 @@ func (s *Store) removable() []*file {
 	now := s.now()
 	var out []*file
 	for _, f := range s.files {
-		if !now.Before(f.Expires) || now.Sub(f.Created) >= promised {
+		if !now.Before(f.Expires) || !now.Before(f.promised()) {
 			out = append(out, f)
 		}
 	}

@@ -72,6 +72,12 @@ func Load(o Options, target any) (*Loaded, error) {
 		return nil, &Error{Problems: l.problems}
 	}
 	l.warnings = append(l.warnings, l.secretWarnings()...)
+	if w, ok := target.(Warner); ok {
+		for _, p := range w.Warnings() {
+			p.Source = l.sourceOf(p.Key).exact()
+			l.warnings = append(l.warnings, p.String())
+		}
+	}
 	return &l.Loaded, nil
 }
 

@@ -51,3 +51,10 @@ func (e *Error) Error() string {
 type Validator interface {
 	Validate() []Problem
 }
+
+// Warner is implemented by a target that knows of settings which work and
+// deserve a look. Load calls it when there are no problems; what it says is
+// among the warnings, with the place of the key.
+type Warner interface {
+	Warnings() []Problem
+}
