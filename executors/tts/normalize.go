@@ -10,7 +10,7 @@ import (
 // what a synthesiser reads badly is touched: it knows numbers and most
 // abbreviations itself.
 type normalization struct {
-	Numbers       bool `json:"numbers"`       // English: currency, spans of years, Roman numerals, ZIP codes
+	Numbers       bool `json:"numbers"`       // English: currency, dates, spans of years, Roman numerals, ZIP codes
 	Abbreviations bool `json:"abbreviations"` // English: titles, months, units
 	URLs          bool `json:"urls"`          // addresses as people say them
 	Markdown      bool `json:"markdown"`      // marks removed, text kept
@@ -29,7 +29,7 @@ func (n normalization) apply(text string, english bool) string {
 		text = expandAbbreviations(text)
 	}
 	if n.Numbers && english {
-		text = expandNumbers(text)
+		text = expandNumbers(expandDates(text))
 	}
 	return text
 }

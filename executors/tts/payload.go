@@ -19,12 +19,6 @@ const (
 	opDeleteVoice = "delete_voice"
 )
 
-// Formats of the audio file.
-const (
-	formatWAV = "wav"
-	formatPCM = "pcm_s16le"
-)
-
 // sampleRates are the rates a task may ask for, in Hz.
 var sampleRates = []int{8000, 16000, 22050, 24000, 44100, 48000}
 
@@ -48,9 +42,17 @@ type request struct {
 	} `json:"input_data"` // alias of text, as older producers nest it
 }
 
+// Limits of a task's and an engine's parameters.
+const (
+	minRate, maxRate = 80, 450
+	maxPitch         = 99
+	maxVolume        = 2
+)
+
 // job is a checked request to speak.
 type job struct {
-	text          string // trimmed
+	text          string    // trimmed
+	passages      []passage // of an SSML document, nil for plain text
 	voice         Voice
 	format        string
 	sampleRate    int
@@ -65,14 +67,14 @@ type job struct {
 // nothing. raw is the payload as it came.
 func (r request) check(raw []byte, voices catalogue, nativeRate, maxRunes int) (job, error) {
 	j := job{format: formatWAV, sampleRate: nativeRate, rateWPM: 175, pitch: 50, volume: 1}
-	if err := r.supported(); err != nil {
-		return job{}, err
-	}
 	var err error
 	if j.text, err = r.checkText(raw, maxRunes); err != nil {
 		return job{}, err
 	}
 	if r.Format != "" {
+		if err := checkFormatName(r.Format); err != nil {
+			return job{}, err
+		}
 		j.format = r.Format
 	}
 	if r.Segments != "" && r.Segments != "auto" {
@@ -84,9 +86,9 @@ func (r request) check(raw []byte, voices catalogue, nativeRate, maxRunes int) (
 		}
 	}
 	if err := errorsFirst(
-		inRange("rate_wpm", r.RateWPM, &j.rateWPM, 80, 450),
-		inRange("pitch", r.Pitch, &j.pitch, 0, 99),
-		inRange("volume", r.Volume, &j.volume, 0, 2),
+		inRange("rate_wpm", r.RateWPM, &j.rateWPM, minRate, maxRate),
+		inRange("pitch", r.Pitch, &j.pitch, 0, maxPitch),
+		inRange("volume", r.Volume, &j.volume, 0, maxVolume),
 		inRange("peak_normalize", r.PeakNormalize, &j.peakNormalize, 0, 1),
 	); err != nil {
 		return job{}, err
@@ -97,26 +99,23 @@ func (r request) check(raw []byte, voices catalogue, nativeRate, maxRunes int) (
 	if j.voice, err = r.pickVoice(voices); err != nil {
 		return job{}, err
 	}
+	if r.SSML {
+		return j, j.readSSML()
+	}
 	return j, nil
 }
 
-// supported refuses what this executor knows of but cannot do.
-func (r request) supported() error {
-	refuse := func(field, format string, args ...any) error {
-		err := executors.Errorf(executors.CodeUnsupported, format, args...)
-		err.Field = field
+// readSSML takes the text as an SSML document.
+func (j *job) readSSML() error {
+	passages, language, err := parseSSML(j.text, j.voice.english())
+	if err != nil {
 		return err
 	}
-	if r.SSML {
-		return refuse("ssml", "ssml: SSML is not supported, send plain text without ssml")
+	if language != "" && !j.voice.covers(language) {
+		return executors.Invalid("text", "xml:lang is %q, voice %s speaks %s; give the language or a voice that speaks it", short(language, 40), j.voice.ID, j.voice.Language)
 	}
-	switch r.Format {
-	case "", formatWAV, formatPCM:
-		return nil
-	case "mp3", "flac", "opus":
-		return refuse("format", "format: %q is not supported, use wav or pcm_s16le", r.Format)
-	}
-	return executors.Invalid("format", "must be wav or pcm_s16le, got %q", short(r.Format, 80))
+	j.passages = append([]passage{}, passages...) // never nil: it is an SSML document
+	return nil
 }
 
 // checkText returns the trimmed text.

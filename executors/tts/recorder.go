@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/autobot-fleet/autobot/executors"
@@ -36,8 +35,8 @@ type recorder struct {
 	bytes []byte // of the frame being written
 }
 
-// newRecorder starts a recording in dir. format is formatWAV or formatPCM,
-// limit the largest file in bytes.
+// newRecorder starts a recording in dir. format formatPCM writes bare samples,
+// any other a WAV file; limit is the largest file in bytes.
 func newRecorder(dir, format string, from, to int, limit int64) (*recorder, error) {
 	f, err := os.CreateTemp(dir, ".recording-*")
 	if err != nil {
@@ -47,7 +46,7 @@ func newRecorder(dir, format string, from, to int, limit int64) (*recorder, erro
 	if from != to {
 		r.filter = newResampler(from, to)
 	}
-	if format == formatWAV {
+	if format != formatPCM {
 		r.header = wavHeaderSize
 		if _, err := r.buf.Write(make([]byte, wavHeaderSize)); err != nil {
 			return nil, errors.Join(err, r.discard())
@@ -63,6 +62,19 @@ func (r *recorder) write(frame []int16) error {
 		frame = r.filter.write(frame)
 	}
 	return r.append(frame)
+}
+
+// silence adds exactly d of silence, to the sample of the engine's rate.
+func (r *recorder) silence(d time.Duration) error {
+	var zeros [4096]int16
+	for left := int64(math.Round(d.Seconds() * float64(r.from))); left > 0; {
+		n := min(left, int64(len(zeros)))
+		if err := r.write(zeros[:n]); err != nil {
+			return err
+		}
+		left -= n
+	}
+	return nil
 }
 
 func (r *recorder) append(frame []int16) error {
@@ -139,9 +151,9 @@ func (r *recorder) scale(level float64, stop func() error) error {
 	return nil
 }
 
-// finish writes the header, makes the file durable and moves it to dir/name,
-// on the same disk.
-func (r *recorder) finish(dir, name string) error {
+// finish writes the header, makes the file durable and moves it to path, on
+// the same disk.
+func (r *recorder) finish(path string) error {
 	if r.header > 0 {
 		if _, err := r.file.WriteAt(wavHeader(r.to, uint32(r.out*bytesPerSample)), 0); err != nil {
 			return fmt.Errorf("write the WAV header: %w", err)
@@ -153,7 +165,7 @@ func (r *recorder) finish(dir, name string) error {
 	if err := r.file.Close(); err != nil {
 		return fmt.Errorf("close the audio file: %w", err)
 	}
-	if err := os.Rename(r.path, filepath.Join(dir, name)); err != nil {
+	if err := os.Rename(r.path, path); err != nil {
 		return fmt.Errorf("name the audio file: %w", err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package tts
 
 import (
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -11,10 +12,13 @@ const (
 	minSentenceCut  = 50 // a long piece is not cut at a sentence end before this
 )
 
-// piece is a segment's text and whether its sentence goes on in the next one.
+// piece is the text of one segment, or a silence.
 type piece struct {
 	text      string
-	continues bool
+	continues bool   // the sentence goes on: no pause of the engine after it
+	manner    manner // zero: as the task asks
+
+	silence time.Duration // where text is empty
 }
 
 // split cuts text into pieces of at most maxSegmentRunes runes: by paragraph

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 	"unicode"
@@ -67,13 +68,13 @@ func (e *Executor) synthesize(ctx context.Context, task executors.Task, req requ
 	load := time.Since(began)
 
 	task.Progress(executors.Progress{Percent: 1, Stage: stageNormalize})
-	pieces := split(j.normalize.apply(j.text, j.voice.english()))
-	if len(pieces) == 0 {
+	pieces := j.plan()
+	if countSpoken(pieces) == 0 {
 		err := executors.Invalid("text", "nothing is left to speak after normalisation")
 		err.Hint = "set normalize to false to have the marks spoken"
 		return executors.Result{}, err
 	}
-	if err := e.enoughSpace(task.SpoolDir, j); err != nil {
+	if err := e.enoughSpace(task.SpoolDir, j, silence(pieces)); err != nil {
 		return executors.Result{}, err
 	}
 	out, warnings, err := e.record(ctx, task, j, pieces)
@@ -115,20 +116,27 @@ func (e *Executor) record(ctx context.Context, task executors.Task, j job, piece
 // speakAll lets the engine speak every piece into rec.
 func (e *Executor) speakAll(ctx context.Context, task executors.Task, j job, pieces []piece, dir string, rec *recorder, out *speech) ([]executors.Warning, error) {
 	var silent []int
-	for i, p := range pieces {
+	total, spoken := countSpoken(pieces), ""
+	for _, p := range pieces {
+		if p.text == "" {
+			if err := rec.silence(p.silence); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		i := len(out.Segments)
 		task.Progress(executors.Progress{
-			Percent: 2 + 92*i/len(pieces), Stage: stageSynthesize, Done: int64(i), Total: int64(len(pieces)), Unit: "segment",
+			Percent: 2 + 92*i/total, Stage: stageSynthesize, Done: int64(i), Total: int64(total), Unit: "segment", Message: spoken,
 		})
 		start, before := rec.position(), rec.in
-		if err := e.speakOne(ctx, Segment{
-			Text: p.text, Voice: j.voice, RateWPM: j.rateWPM, Pitch: j.pitch, Volume: j.volume, Continues: p.continues, Dir: dir,
-		}, rec.write); err != nil {
-			return nil, inSegment(i, len(pieces), err)
+		if err := e.speakOne(ctx, j.segment(p, dir), rec.write); err != nil {
+			return nil, inSegment(i, total, err)
 		}
 		end := rec.position()
 		if rec.in == before {
-			return nil, inSegment(i, len(pieces), engineError(e.engine.Name()+" returned no audio", ""))
+			return nil, inSegment(i, total, engineError(e.engine.Name()+" returned no audio", ""))
 		}
+		spoken = fmt.Sprintf("segment %d is spoken: %d ms from %d ms", i, (end - start).Milliseconds(), start.Milliseconds())
 		if hasWord(p.text) && end-start < leastAudio {
 			silent = append(silent, i)
 		}
@@ -138,7 +146,7 @@ func (e *Executor) speakAll(ctx context.Context, task executors.Task, j job, pie
 		})
 	}
 	task.Progress(executors.Progress{
-		Percent: 94, Stage: stageSynthesize, Done: int64(len(pieces)), Total: int64(len(pieces)), Unit: "segment",
+		Percent: 94, Stage: stageSynthesize, Done: int64(total), Total: int64(total), Unit: "segment", Message: spoken,
 	})
 	if len(silent) == 0 {
 		return nil, nil
@@ -146,7 +154,7 @@ func (e *Executor) speakAll(ctx context.Context, task executors.Task, j job, pie
 	return []executors.Warning{{
 		Code: "SEGMENT_SILENT",
 		Message: fmt.Sprintf("%d of %d segments, the first is %d, have text but no sound: voice %s may not know its script",
-			len(silent), len(pieces), silent[0], j.voice.ID),
+			len(silent), total, silent[0], j.voice.ID),
 	}}, nil
 }
 
@@ -194,7 +202,7 @@ func (e *Executor) encode(ctx context.Context, task executors.Task, j job, rec *
 		return nil, err
 	}
 	a := artifact(j.format, j.sampleRate, rec.duration())
-	if err := rec.finish(task.SpoolDir, a.Name); err != nil {
+	if err := e.file(ctx, rec, j.format, filepath.Join(task.SpoolDir, a.Name)); err != nil {
 		return nil, err
 	}
 	out.DurationMS = rec.duration().Milliseconds()
@@ -204,29 +212,30 @@ func (e *Executor) encode(ctx context.Context, task executors.Task, j job, rec *
 }
 
 func artifact(format string, rate int, length time.Duration) executors.Artifact {
+	f := formats[format]
 	a := executors.Artifact{
-		Name: "speech.wav", Kind: "audio", MediaType: "audio/wav",
+		Name: f.file, Kind: "audio", MediaType: f.mediaType,
 		Meta: map[string]string{
 			"sample_rate": strconv.Itoa(rate), "channels": "1", "bit_depth": strconv.Itoa(bitDepth),
 			"duration_ms": strconv.FormatInt(length.Milliseconds(), 10),
 		},
 	}
-	if format == formatPCM {
-		a.Name, a.MediaType = "speech.pcm", "application/octet-stream"
-		a.Meta["encoding"] = formatPCM
+	if format != formatWAV {
+		a.Meta["encoding"] = format
 	}
 	return a
 }
 
 // enoughSpace looks before the work whether the disk will take the recording.
 // A rune takes some 62 ms at 175 words a minute.
-func (e *Executor) enoughSpace(dir string, j job) error {
+func (e *Executor) enoughSpace(dir string, j job, pauses time.Duration) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return fmt.Errorf("look at the free space of the spool: %w", err)
 	}
 	perRune := 0.062 * 175 / float64(j.rateWPM) * float64(j.sampleRate*bytesPerSample)
-	need := int64(float64(utf8.RuneCountInString(j.text))*perRune) + freeReserve
+	paused := pauses.Seconds() * float64(j.sampleRate*bytesPerSample)
+	need := int64(float64(utf8.RuneCountInString(j.text))*perRune+paused) + freeReserve
 	if free := int64(fs.Bavail) * fs.Bsize; free < need {
 		err := executors.Errorf(executors.CodeResourceExhausted, "the spool has %d bytes free, about %d are needed", free, need)
 		err.Hint = freeHint

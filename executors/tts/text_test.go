@@ -238,3 +238,22 @@ func checkPieces(t *testing.T, text string) {
 		t.Fatalf("%q became %q", text, got)
 	}
 }
+
+func TestDatesAreReadWhereTheirOrderIsCertain(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"on 2026-11-30.":         "on November 30th, 2026.",
+		"by 11/30/2026 at noon":  "by November 30th, 2026 at noon",
+		"by 30/11/2026":          "by November 30th, 2026",
+		"on 5/5/2026":            "on May 5th, 2026",
+		"on 3/4/2026":            "on 3/4/2026",
+		"2026-02-30":             "2026-02-30",
+		"part 2026-11-30-7":      "part 2026-11-30-7",
+		"see /11/30/2026/report": "see /11/30/2026/report",
+		"2026-13-01 and 0000":    "2026-13-01 and 0000",
+	} {
+		if got := expandDates(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
