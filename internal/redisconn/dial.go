@@ -11,7 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// dialer returns the function that opens connections for db.
+// dialer returns the function that opens connections for db. It returns no
+// error: see undialed.
 func (m *Manager) dialer(db *database) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	d := &net.Dialer{
 		Timeout: m.cfg.DialTimeout,
@@ -27,7 +28,10 @@ func (m *Manager) dialer(db *database) func(ctx context.Context, network, addr s
 			conn, err = handshake(ctx, conn, addr, m.tls)
 		}
 		db.dialed(err)
-		return conn, err
+		if err != nil {
+			return &undialed{err: err, to: dialedAddr{network, addr}}, nil
+		}
+		return conn, nil
 	}
 }
 

@@ -168,6 +168,37 @@ func awaitTrue(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// Whoever asks while the server is away gets an attempt, each time, and the
+// true reason: the first call after the server is back succeeds.
+func TestEachCallIsAnAttemptToConnect(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Stop()
+	m, reg := newManager(t, Config{URL: srv.URL(), PoolSize: 2})
+	retrying, _ := newManager(t, Config{URL: srv.URL(), MaxRetries: 2})
+	clients := map[string]redis.UniversalClient{
+		"of the pool": client(t, m, Main), "on its own": must(m.Dedicated(Main, DedicatedOptions{}))(t),
+		"with retries": client(t, retrying, Main),
+	}
+	const n = 5
+	for name, c := range clients {
+		for range n {
+			if err := c.Ping(t.Context()).Err(); Reason(err) != ReasonRefused || !IsWait(err) {
+				t.Fatalf("%s: %v is %s", name, err, Reason(err))
+			}
+		}
+	}
+	if got := metric(t, reg, "redis_connection_failures_total", "main"); got != 2*n {
+		t.Errorf("%v attempts to connect, want %d", got, 2*n)
+	}
+	srv.Restart()
+	for name, c := range clients {
+		if err := c.Ping(t.Context()).Err(); err != nil {
+			t.Errorf("%s, the server is back: %v", name, err)
+		}
+	}
+}
+
 func TestCloseClosesWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
