@@ -32,6 +32,7 @@ type claimer struct {
 	wheel   wheel
 
 	retryAt    time.Time // after a failed call
+	returns    uint64    // of the link, when retryAt was last ended early
 	sweepAt    time.Time // the next regular sweep
 	promoteAt  time.Time
 	hotUntil   time.Time
@@ -83,6 +84,10 @@ func (c *claimer) step() time.Duration {
 	c.waiters.dropOverdue(now)
 	if c.waiters.reconnected() {
 		c.w.sweepSoon.Store(true)
+	}
+	if n := c.w.link.returns.Load(); n != c.returns {
+		c.returns, c.retryAt = n, time.Time{}
+		c.waiters.retryNow()
 	}
 	defer c.reportStopped()
 	if c.retryAt.After(now) {

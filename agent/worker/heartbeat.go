@@ -22,22 +22,24 @@ const (
 // heartLoop registers the worker and beats until it is stopped. It is the only
 // one who registers and renews, so that there is one view of the lease.
 func (w *Worker) heartLoop(ctx context.Context) {
-	back := backoff.New(50*time.Millisecond, min(w.o.MaxBackoff, max(w.o.HeartbeatInterval/2, 50*time.Millisecond)))
+	back := backoff.New(50*time.Millisecond, min(w.o.MaxBackoff, awayBackoff, max(w.o.HeartbeatInterval/2, 50*time.Millisecond)))
 	rejoin := backoff.New(time.Millisecond, w.o.MaxBackoff)
 	for ctx.Err() == nil {
-		sent := time.Now()
+		sent, returned := time.Now(), w.link.back.next()
 		renewed, err := w.beat(ctx)
 		if renewed && err == nil {
 			rejoin.Reset()
 		}
 		w.beatPulse()
 		pause := w.beatPause() - time.Since(sent)
+		var early <-chan struct{} // ends the pause
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			back.Reset()
 			w.link.ok(sourceHeart)
+			early = w.beatNow
 		case errors.Is(err, queue.ErrReregister), errors.Is(err, queue.ErrSuperseded):
 			w.link.ok(sourceHeart)
 			pause = rejoin.Next()
@@ -47,29 +49,27 @@ func (w *Worker) heartLoop(ctx context.Context) {
 		default:
 			w.link.failed(sourceHeart, err)
 			pause = back.Next()
+			early = returned
 		}
 		w.changed.broadcast()
 		w.wakeClaimer()
-		w.pauseHeart(ctx, pause, err == nil)
+		pauseHeart(ctx, pause, early)
 	}
 }
 
-// pauseHeart waits until the next beat is due. A beat asked for in between
-// comes at once, but a failing one is not tried more often than backed off.
-func (w *Worker) pauseHeart(ctx context.Context, d time.Duration, healthy bool) {
+// pauseHeart waits until the next beat is due, or early is ready: a beat that
+// was asked for comes at once, but one that failed is not tried more often than
+// backed off unless another loop got through.
+func pauseHeart(ctx context.Context, d time.Duration, early <-chan struct{}) {
 	if d <= 0 {
 		return
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	asked := w.beatNow
-	if !healthy {
-		asked = nil
-	}
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
-	case <-asked:
+	case <-early:
 	}
 }
 

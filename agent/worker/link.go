@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -14,11 +15,19 @@ import (
 // flapping connection is one outage in the log.
 const calm = 3 * time.Second
 
+// awayBackoff caps the pause between two heartbeats that do not get through. It
+// is shorter than that of the other loops: one loop that finds the server back
+// is enough, it wakes the others.
+const awayBackoff = 500 * time.Millisecond
+
 // link watches the connection to the queue for all loops together: however
 // many of them meet an outage, it is one line when it starts and one when it
-// ends.
+// ends. The first loop that gets through again ends the back-off of all.
 type link struct {
-	outage *logging.Outage
+	outage  *logging.Outage
+	wake    func()        // called at each return; must not block
+	returns atomic.Uint64 // how often a loop that had failed got through
+	back    notifier      // broadcast at each return
 
 	mu      sync.Mutex
 	failing map[string]string // who cannot get through -> last error
@@ -27,8 +36,8 @@ type link struct {
 	logged  bool
 }
 
-func newLink(log *zap.Logger) *link {
-	return &link{outage: logging.NewOutage(log, "reach Redis"), failing: map[string]string{}}
+func newLink(log *zap.Logger, wake func()) *link {
+	return &link{outage: logging.NewOutage(log, "reach Redis"), wake: wake, failing: map[string]string{}}
 }
 
 // failed notes that source could not make a call.
@@ -45,11 +54,25 @@ func (l *link) failed(source string, err error) {
 	l.outage.Failed(err)
 }
 
-// ok notes that source got through, or gave up what it was trying.
+// ok notes that source got through. If it had failed before, the server is
+// back, and whoever backs off may try at once.
 func (l *link) ok(source string) {
+	if l.clear(source) {
+		l.returns.Add(1)
+		l.back.broadcast()
+		l.wake()
+	}
+}
+
+// gaveUp notes that source does not try any more, and knows nothing.
+func (l *link) gaveUp(source string) { l.clear(source) }
+
+func (l *link) clear(source string) (failed bool) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, failed = l.failing[source]
 	delete(l.failing, source)
-	l.mu.Unlock()
+	return failed
 }
 
 // tick ends the outage in the log once it has been calm for a while.

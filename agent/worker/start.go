@@ -46,7 +46,7 @@ func (w *Worker) killLeftovers(ctx context.Context) bool {
 
 // awaitServer waits until the queue answers.
 func (w *Worker) awaitServer(ctx context.Context) bool {
-	back := backoff.New(50*time.Millisecond, w.o.MaxBackoff)
+	back := backoff.New(50*time.Millisecond, min(w.o.MaxBackoff, awayBackoff))
 	for {
 		call, cancel := context.WithTimeout(ctx, callLimit)
 		now, err := w.o.Heartbeat.Ping(call)

@@ -86,7 +86,7 @@ func (s *waiterSet) want(queues []string) {
 			wt.poke()
 			if !wt.want && wt.failing {
 				wt.failing = false
-				s.link.ok(waiterSource(q))
+				s.link.gaveUp(waiterSource(q))
 			}
 		}
 		delete(wanted, q)
@@ -163,6 +163,16 @@ func (s *waiterSet) idle() bool {
 		}
 	}
 	return len(s.wins) == 0
+}
+
+// retryNow ends the back-off of all waiters: somebody got through.
+func (s *waiterSet) retryNow() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, wt := range s.byQueue {
+		wt.retryAt = time.Time{}
+		wt.poke()
+	}
 }
 
 // reconnected reports, once, that a connection works again.

@@ -89,12 +89,13 @@ func New(o Options) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{
-		o: o, log: log, metrics: m, files: stateFiles{o.StateDir}, link: newLink(log),
+		o: o, log: log, metrics: m, files: stateFiles{o.StateDir},
 		wake: make(chan struct{}, 1), beatNow: make(chan struct{}, 1), handBack: make(chan struct{}),
 		limit: o.MaxConcurrent, plain: o.PlainQueues, labels: o.Labels,
 		served: serve(nil, nil), runs: map[runKey]*run{}, used: map[string]int{}, owed: map[string]bool{},
 		unknown: map[runKey]bool{}, waitReason: "the agent has not started yet", startedAt: time.Now(),
 	}
+	w.link = newLink(log, w.wakeClaimer)
 	w.waiters = newWaiterSet(o.Backend, log, w.link, w.wakeClaimer, o.MaxBackoff)
 	w.pub = newPublisher(w)
 	return w, nil

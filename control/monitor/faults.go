@@ -23,6 +23,7 @@ type faults struct {
 	limit   func() time.Duration // longest pause between attempts
 	explain func(error) string
 	server  *logging.Outage
+	reached chan struct{} // a loop got through although there is an outage
 
 	mu     sync.Mutex
 	count  uint64 // outages so far
@@ -33,8 +34,8 @@ type faults struct {
 func newFaults(log *zap.Logger, isWait func(error) bool, limit func() time.Duration) *faults {
 	return &faults{
 		log: log, isWait: isWait, limit: limit, explain: error.Error,
-		server: logging.NewOutage(log, "work with redis"),
-		loops:  map[string]*logging.Outage{},
+		server: logging.NewOutage(log, "work with redis"), reached: make(chan struct{}, 1),
+		loops: map[string]*logging.Outage{},
 	}
 }
 
@@ -56,8 +57,14 @@ func (f *faults) report(loop string, err error) {
 	}
 }
 
-// ok notes that a loop's attempt succeeded.
-func (f *faults) ok(loop string) { f.of(loop).Recovered() }
+// ok notes that a loop's attempt succeeded. During an outage it makes the
+// leader loop, which alone can end it, try at once.
+func (f *faults) ok(loop string) {
+	f.of(loop).Recovered()
+	if f.outage() != "" {
+		nudge(f.reached)
+	}
+}
 
 // writesWork ends an outage. Only the leader loop calls it: it writes, so a
 // server that answers reads alone does not look healthy.

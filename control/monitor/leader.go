@@ -88,11 +88,10 @@ func (l *leadership) sleep(ctx context.Context, wait time.Duration) {
 	l.mu.Lock()
 	until := l.until
 	l.mu.Unlock()
-	lapses := !until.IsZero() && time.Until(until) < wait
-	if lapses {
-		wait = time.Until(until)
+	if !until.IsZero() {
+		wait = min(wait, time.Until(until))
 	}
-	if pauseFor(ctx, wait, nil) && lapses {
+	if pauseFor(ctx, wait, l.faults.reached) && !until.IsZero() && !time.Now().Before(until) {
 		l.drop("the lease could not be renewed in time")
 	}
 }
