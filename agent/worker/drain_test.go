@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -135,6 +136,46 @@ func TestAnOutageDelaysOutcomesAndFailsNothing(t *testing.T) {
 		r.wantCleanEnd()
 		r.wantNoProblems()
 	})
+}
+
+// One loop that finds the server back wakes the others: nobody sits out the
+// back-off of a long outage.
+func TestWorkIsTakenUpSoonAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	seed := func(o *Options) {
+		o.HeartbeatInterval, o.HeartbeatTTL, o.MaxBackoff = 15*time.Second, 45*time.Second, 2*time.Second
+	}
+	fast := func(*Options) {}
+	for _, tt := range []struct {
+		name    string
+		profile func(*Options)
+		away    time.Duration
+	}{
+		{"fast", fast, 2 * time.Second},
+		{"fast, the lease has lapsed", fast, 10 * time.Second},
+		{"seed", seed, 10 * time.Second},
+		{"seed, the lease has lapsed", seed, time.Minute},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, 1, tt.profile)
+				r.start()
+				rest(20 * time.Second)
+				for i := range 20 { // the back-off is random
+					r.q.setFault(func(string) error { return errAway })
+					rest(tt.away)
+					r.q.setFault(nil)
+					id := fmt.Sprintf("t%d", i)
+					r.q.add("normal:general", id, "general")
+					rest(time.Second)
+					r.wantStatus(id, queue.StatusCompleted)
+				}
+				r.wantCleanEnd()
+				r.wantNoProblems()
+			})
+		})
+	}
 }
 
 func TestAReplyThatWasLostIsAskedForAgain(t *testing.T) {

@@ -17,7 +17,7 @@ const calm = 3 * time.Second
 
 // awayBackoff caps the pause between two heartbeats that do not get through. It
 // is shorter than that of the other loops: one loop that finds the server back
-// is enough, it wakes the others.
+// is enough, it wakes the others. The first failure of any loop asks for a beat.
 const awayBackoff = 500 * time.Millisecond
 
 // link watches the connection to the queue for all loops together: however
@@ -25,6 +25,7 @@ const awayBackoff = 500 * time.Millisecond
 // ends. The first loop that gets through again ends the back-off of all.
 type link struct {
 	outage  *logging.Outage
+	probe   func()        // called when an outage begins; must not block
 	wake    func()        // called at each return; must not block
 	returns atomic.Uint64 // how often a loop that had failed got through
 	back    notifier      // broadcast at each return
@@ -36,8 +37,8 @@ type link struct {
 	logged  bool
 }
 
-func newLink(log *zap.Logger, wake func()) *link {
-	return &link{outage: logging.NewOutage(log, "reach Redis"), wake: wake, failing: map[string]string{}}
+func newLink(log *zap.Logger, probe, wake func()) *link {
+	return &link{outage: logging.NewOutage(log, "reach Redis"), probe: probe, wake: wake, failing: map[string]string{}}
 }
 
 // failed notes that source could not make a call.
@@ -47,6 +48,7 @@ func (l *link) failed(source string, err error) {
 	now := time.Now()
 	if len(l.failing) == 0 {
 		l.since = now
+		l.probe()
 	}
 	l.failing[source] = err.Error()
 	l.last = now
