@@ -13,8 +13,9 @@ import (
 
 // catalogue finds the voice for a task among those that are installed.
 type catalogue struct {
-	voices []Voice
-	def    string // voice of a task that asks for none
+	voices  []Voice
+	def     string  // voice of a task that asks for none
+	missing []error // why engines have no voices here
 }
 
 // find returns the voice called id. A language that a voice serves may be given
@@ -27,6 +28,9 @@ func (c catalogue) find(id string) (Voice, error) {
 	}
 	if v, ok := c.serves(id); ok {
 		return v, nil
+	}
+	if piperQuality.MatchString(id) && len(c.missing) > 0 {
+		return Voice{}, c.missing[0]
 	}
 	if engine := neuralVoice(id); engine != "" {
 		err := executors.Errorf(executors.CodeUnsupported, "voice %q is a neural voice of %s, which this executor does not drive", id, engine)
@@ -139,13 +143,10 @@ func (c catalogue) languages() []string {
 // piperQuality is how the names of Piper's voices end.
 var piperQuality = regexp.MustCompile(`-(x_low|low|medium|high)$`)
 
-// neuralVoice returns the engine of a neural voice that people know by name,
-// or "".
+// neuralVoice returns the engine, which we do not drive, of a neural voice that
+// people know by name, or "".
 func neuralVoice(id string) string {
-	switch {
-	case piperQuality.MatchString(id):
-		return "Piper"
-	case slices.Contains([]string{"alba", "marius", "javert", "jean", "fantine", "cosette", "eponine", "azelma"}, id):
+	if slices.Contains([]string{"alba", "marius", "javert", "jean", "fantine", "cosette", "eponine", "azelma"}, id) {
 		return "pocket-tts"
 	}
 	return ""

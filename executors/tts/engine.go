@@ -22,9 +22,6 @@ type Engine interface {
 	// When Synthesize returns, nothing of the engine runs any more for it.
 	Synthesize(ctx context.Context, s Segment, emit func(frame []int16) error) error
 
-	// SampleRate is the engine's own rate in Hz.
-	SampleRate() int
-
 	// Concurrency is how many segments it may speak at once; 1 for an engine
 	// that is not re-entrant.
 	Concurrency() int
@@ -50,6 +47,30 @@ type Voice struct {
 	Gender    string   // male, female, or empty
 	Priority  int      // the engine's preference for Language, lower is better
 
+	SampleRate int // of its samples, in Hz
+
 	priorities map[string]int // of Languages
 	engineName string         // what the engine itself calls the voice
+	booth      *booth         // the engine, filled in by the executor
+}
+
+// booth is an engine with as many slots as it may speak segments at once.
+type booth struct {
+	Engine
+	slots chan struct{}
+}
+
+func newBooth(e Engine) *booth {
+	return &booth{Engine: e, slots: make(chan struct{}, max(1, e.Concurrency()))}
+}
+
+// speak waits until the engine is free and speaks one segment.
+func (b *booth) speak(ctx context.Context, s Segment, emit func([]int16) error) error {
+	select {
+	case b.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-b.slots }()
+	return b.Synthesize(ctx, s, emit)
 }

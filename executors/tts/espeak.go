@@ -20,7 +20,7 @@ import (
 
 const (
 	espeakName = "espeak-ng"
-	espeakRate = 22050
+	espeakRate = 22050 // Hz, compiled into it
 	espeakHint = "install it: apt-get install espeak-ng"
 
 	// voicesFor is how long a list of voices is believed; Probe renews it.
@@ -47,9 +47,6 @@ func NewEspeak(s Settings) *Espeak {
 
 // Name returns "espeak-ng".
 func (e *Espeak) Name() string { return espeakName }
-
-// SampleRate returns 22050, which is compiled into espeak-ng.
-func (e *Espeak) SampleRate() int { return espeakRate }
 
 // Concurrency is as configured: each segment has a process of its own.
 func (e *Espeak) Concurrency() int { return e.concurrency }
@@ -259,6 +256,7 @@ func parseVoices(list string) []Voice {
 		v := Voice{
 			Name:       strings.TrimSpace(strings.ReplaceAll(m[4], "_", " ")),
 			Language:   strings.ToLower(m[2]),
+			SampleRate: espeakRate,
 			engineName: m[5],
 			priorities: map[string]int{},
 		}

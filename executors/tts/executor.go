@@ -19,11 +19,12 @@ const (
 	maxTimeout     = 600 * time.Second
 )
 
-// Executor runs tasks of type tts on one engine.
+// Executor runs tasks of type tts. The voice that a task asks for decides which
+// engine speaks it.
 type Executor struct {
 	settings Settings
-	engine   Engine
-	slots    chan struct{} // as many as the engine may speak segments at once
+	main     *booth   // without it no task is taken; the default voice need not be its own
+	more     []*booth // each may be missing
 }
 
 // New returns an executor on espeak-ng. The settings must be valid.
@@ -34,9 +35,13 @@ func New(s Settings) (*Executor, error) {
 	return NewWithEngine(s, NewEspeak(s)), nil
 }
 
-// NewWithEngine returns an executor on another engine.
-func NewWithEngine(s Settings, engine Engine) *Executor {
-	return &Executor{settings: s, engine: engine, slots: make(chan struct{}, max(1, engine.Concurrency()))}
+// NewWithEngine returns an executor on another engine and further ones.
+func NewWithEngine(s Settings, engine Engine, more ...Engine) *Executor {
+	e := &Executor{settings: s, main: newBooth(engine)}
+	for _, m := range more {
+		e.more = append(e.more, newBooth(m))
+	}
+	return e
 }
 
 // Describe asks the engine whether it works now. Without a working engine, or
@@ -45,11 +50,11 @@ func (e *Executor) Describe(ctx context.Context) (executors.Description, error) 
 	d := executors.Description{
 		Name:        Name,
 		Version:     buildinfo.Version,
-		Engine:      e.engine.Name(),
+		Engine:      e.main.Name(),
 		Types:       []executors.TypeDescription{taskType()},
 		Concurrency: e.settings.Concurrency,
 	}
-	version, err := e.engine.Probe(ctx)
+	version, err := e.main.Probe(ctx)
 	if err != nil {
 		d.Reasons = []string{reason(err)}
 		return d, nil
@@ -66,6 +71,9 @@ func (e *Executor) Describe(ctx context.Context) (executors.Description, error) 
 		return d, nil
 	}
 	d.Ready = true
+	for _, err := range voices.missing {
+		d.Reasons = append(d.Reasons, reason(err))
+	}
 	return d, nil
 }
 
@@ -95,7 +103,7 @@ func (e *Executor) Execute(ctx context.Context, task executors.Task) (executors.
 		return e.listVoices(ctx, req)
 	}
 	refusal := executors.Errorf(executors.CodeUnsupported,
-		"op %s needs an engine that clones voices; %s has only its built-in voices", op, e.engine.Name())
+		"op %s needs an engine that clones voices; %s has only its built-in voices", op, e.main.Name())
 	refusal.Field = "op"
 	return executors.Result{}, refusal
 }
@@ -110,11 +118,21 @@ func taskType() executors.TypeDescription {
 }
 
 func (e *Executor) catalogue(ctx context.Context) (catalogue, error) {
-	voices, err := e.engine.Voices(ctx)
-	if err != nil {
-		return catalogue{}, err
+	c := catalogue{def: e.settings.DefaultVoice}
+	for _, b := range append([]*booth{e.main}, e.more...) {
+		voices, err := b.Voices(ctx)
+		if err != nil {
+			if b == e.main {
+				return catalogue{}, err
+			}
+			c.missing = append(c.missing, err)
+		}
+		for _, v := range voices {
+			v.booth = b
+			c.voices = append(c.voices, v)
+		}
 	}
-	return catalogue{voices: voices, def: e.settings.DefaultVoice}, nil
+	return c, nil
 }
 
 // voiceInfo is one entry of list_voices.
@@ -125,6 +143,8 @@ type voiceInfo struct {
 	Languages []string `json:"languages"`
 	Gender    string   `json:"gender,omitempty"`
 	Builtin   bool     `json:"builtin"`
+	Engine    string   `json:"engine"`
+	Rate      int      `json:"sample_rate"`
 	Default   bool     `json:"default,omitempty"`
 }
 
@@ -146,11 +166,11 @@ func (e *Executor) listVoices(ctx context.Context, req request) (executors.Resul
 		}
 		list = append(list, voiceInfo{
 			ID: v.ID, Name: v.Name, Language: v.Language, Languages: append([]string{}, v.Languages...),
-			Gender: v.Gender, Builtin: true, Default: v.ID == voices.def,
+			Gender: v.Gender, Builtin: true, Engine: v.booth.Name(), Rate: v.SampleRate, Default: v.ID == voices.def,
 		})
 	}
 	return result(opListVoices, map[string]any{
-		"voices": list, "count": len(list), "default": voices.def, "engine": e.engine.Name(), "sample_rate": e.engine.SampleRate(),
+		"voices": list, "count": len(list), "default": voices.def,
 	})
 }
 

@@ -65,8 +65,8 @@ type job struct {
 
 // check turns the payload into a job, or says what is wrong with it. It starts
 // nothing. raw is the payload as it came.
-func (r request) check(raw []byte, voices catalogue, nativeRate, maxRunes int) (job, error) {
-	j := job{format: formatWAV, sampleRate: nativeRate, rateWPM: 175, pitch: 50, volume: 1}
+func (r request) check(raw []byte, voices catalogue, maxRunes int) (job, error) {
+	j := job{format: formatWAV, rateWPM: 175, pitch: 50, volume: 1}
 	var err error
 	if j.text, err = r.checkText(raw, maxRunes); err != nil {
 		return job{}, err
@@ -98,6 +98,9 @@ func (r request) check(raw []byte, voices catalogue, nativeRate, maxRunes int) (
 	}
 	if j.voice, err = r.pickVoice(voices); err != nil {
 		return job{}, err
+	}
+	if j.sampleRate == 0 {
+		j.sampleRate = j.voice.SampleRate
 	}
 	if r.SSML {
 		return j, j.readSSML()

@@ -177,10 +177,9 @@ type silentEngine struct{ t *testing.T }
 
 func (silentEngine) Name() string                          { return "silent" }
 func (silentEngine) Probe(context.Context) (string, error) { return "1", nil }
-func (silentEngine) SampleRate() int                       { return 22050 }
 func (silentEngine) Concurrency() int                      { return 1 }
 func (silentEngine) Voices(context.Context) ([]Voice, error) {
-	return []Voice{{ID: "en-us", Language: "en-us"}}, nil
+	return []Voice{{ID: "en-us", Language: "en-us", SampleRate: 22050}}, nil
 }
 func (e silentEngine) Synthesize(context.Context, Segment, func([]int16) error) error {
 	e.t.Error("the engine was started")

@@ -61,7 +61,7 @@ func (e *Executor) synthesize(ctx context.Context, task executors.Task, req requ
 	if err != nil {
 		return executors.Result{}, err
 	}
-	j, err := req.check(task.Payload, voices, e.engine.SampleRate(), e.settings.MaxRunes)
+	j, err := req.check(task.Payload, voices, e.settings.MaxRunes)
 	if err != nil {
 		return executors.Result{}, err
 	}
@@ -94,7 +94,7 @@ func (e *Executor) record(ctx context.Context, task executors.Task, j job, piece
 		return nil, nil, fmt.Errorf("create a directory for segments: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	rec, err := newRecorder(dir, j.format, e.engine.SampleRate(), j.sampleRate, e.settings.MaxBytes)
+	rec, err := newRecorder(dir, j.format, j.voice.SampleRate, j.sampleRate, e.settings.MaxBytes)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -102,7 +102,7 @@ func (e *Executor) record(ctx context.Context, task executors.Task, j job, piece
 
 	out := &speech{
 		SampleRate: j.sampleRate, Channels: 1, BitDepth: bitDepth,
-		Voice: j.voice.ID, Engine: e.engine.Name(), Chars: utf8.RuneCountInString(j.text),
+		Voice: j.voice.ID, Engine: j.voice.booth.Name(), Chars: utf8.RuneCountInString(j.text),
 	}
 	warnings, err := e.speakAll(ctx, task, j, pieces, dir, rec, out)
 	if err != nil {
@@ -129,12 +129,12 @@ func (e *Executor) speakAll(ctx context.Context, task executors.Task, j job, pie
 			Percent: 2 + 92*i/total, Stage: stageSynthesize, Done: int64(i), Total: int64(total), Unit: "segment", Message: spoken,
 		})
 		start, before := rec.position(), rec.in
-		if err := e.speakOne(ctx, j.segment(p, dir), rec.write); err != nil {
+		if err := j.voice.booth.speak(ctx, j.segment(p, dir), rec.write); err != nil {
 			return nil, inSegment(i, total, err)
 		}
 		end := rec.position()
 		if rec.in == before {
-			return nil, inSegment(i, total, engineError(e.engine.Name()+" returned no audio", ""))
+			return nil, inSegment(i, total, engineError(j.voice.booth.Name()+" returned no audio", ""))
 		}
 		spoken = fmt.Sprintf("segment %d is spoken: %d ms from %d ms", i, (end - start).Milliseconds(), start.Milliseconds())
 		if hasWord(p.text) && end-start < leastAudio {
@@ -156,17 +156,6 @@ func (e *Executor) speakAll(ctx context.Context, task executors.Task, j job, pie
 		Message: fmt.Sprintf("%d of %d segments, the first is %d, have text but no sound: voice %s may not know its script",
 			len(silent), total, silent[0], j.voice.ID),
 	}}, nil
-}
-
-// speakOne waits for the engine to be free and speaks one segment.
-func (e *Executor) speakOne(ctx context.Context, s Segment, emit func([]int16) error) error {
-	select {
-	case e.slots <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-e.slots }()
-	return e.engine.Synthesize(ctx, s, emit)
 }
 
 // inSegment says in which segment an error happened.
