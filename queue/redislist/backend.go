@@ -2,6 +2,7 @@ package redislist
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -59,12 +60,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Backend is the layout on one Redis database. It implements queue.Backend and
-// holds no state of its own; make as many as you like.
+// Backend is the layout on one Redis database. It implements queue.Backend;
+// make as many as you like. All state is in Redis, but for what the heartbeats
+// of a worker are to look at next (see look).
 type Backend struct {
-	rdb redis.UniversalClient
-	key layout
-	o   Options
+	rdb   redis.UniversalClient
+	key   layout
+	o     Options
+	looks sync.Map // worker id -> *look
 }
 
 var _ queue.Backend = (*Backend)(nil)

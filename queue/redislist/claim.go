@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -46,15 +47,51 @@ func (b *Backend) encodeClaim(r queue.ClaimRequest, queues []string) ([]byte, er
 
 // Claim sweeps the queues in order. See queue.WorkerSide.
 func (b *Backend) Claim(ctx context.Context, r queue.ClaimRequest) (queue.ClaimReply, error) {
+	reply, more, err := b.sweep(ctx, r)
+	if err != nil || !more {
+		return reply, err
+	}
+	return b.claimOn(ctx, r, reply), nil
+}
+
+func (b *Backend) sweep(ctx context.Context, r queue.ClaimRequest) (reply queue.ClaimReply, more bool, err error) {
 	c, err := b.encodeClaim(r, r.Queues)
 	if err != nil {
-		return queue.ClaimReply{}, err
+		return queue.ClaimReply{}, false, err
 	}
-	v, err := b.run(ctx, scripts.claim, b.claimKeys(r), c).Slice()
+	v, err := b.run(ctx, scripts.claim, b.key.sweeps(r.WorkerID, r.Queues), c).Slice()
 	if err != nil {
-		return queue.ClaimReply{}, fmt.Errorf("claim for worker %q: %w", r.WorkerID, err)
+		return queue.ClaimReply{}, false, fmt.Errorf("claim for worker %q: %w", r.WorkerID, err)
 	}
 	return b.decodeClaimReply(v)
+}
+
+// claimOn goes on with a sweep that one script did not bring to its end. An
+// error ends it: what was claimed is the worker's, and its next call is told.
+func (b *Backend) claimOn(ctx context.Context, r queue.ClaimRequest, reply queue.ClaimReply) queue.ClaimReply {
+	r.Promote, r.Free = false, slices.Clone(r.Free)
+	won := reply.Claims
+	for {
+		r.Max -= len(won)
+		for _, c := range won {
+			if i, ok := r.Types[c.Type]; ok {
+				r.Free[i]--
+			}
+		}
+		next, more, err := b.sweep(ctx, r)
+		if err != nil {
+			return reply
+		}
+		won = next.Claims
+		reply.Claims = append(reply.Claims, next.Claims...)
+		reply.Notes = append(reply.Notes, next.Notes...)
+		reply.Missing = append(reply.Missing, next.Missing...)
+		reply.Excluded = append(reply.Excluded, next.Excluded...)
+		reply.Paused, reply.Cordoned, reply.Time = next.Paused, next.Cordoned, next.Time
+		if !more || len(won) == 0 {
+			return reply
+		}
+	}
 }
 
 // Adopt finishes a claim that a Waiter began. See queue.WorkerSide.
@@ -63,66 +100,59 @@ func (b *Backend) Adopt(ctx context.Context, name, id string, r queue.ClaimReque
 	if err != nil {
 		return queue.ClaimReply{}, err
 	}
-	keys := []string{b.key.config(r.WorkerID), b.key.queue(name), b.key.processing(name)}
+	keys := append(b.key.sweeps(r.WorkerID, []string{name}), b.key.task(id))
 	v, err := b.run(ctx, scripts.adopt, keys, c, name, id).Slice()
 	if err != nil {
 		return queue.ClaimReply{}, fmt.Errorf("adopt task %q from queue %q: %w", id, name, err)
 	}
-	return b.decodeClaimReply(v)
-}
-
-func (b *Backend) claimKeys(r queue.ClaimRequest) []string {
-	k := make([]string, 0, 2+len(r.Queues))
-	k = append(k, b.key.config(r.WorkerID), b.key.tasks(r.WorkerID))
-	for _, q := range r.Queues {
-		k = append(k, b.key.queue(q))
-	}
-	return k
+	reply, _, err := b.decodeClaimReply(v)
+	return reply, err
 }
 
 // decodeClaimReply reads the reply of sweep.lua. A stale generation is an
-// error beside the reply, which may still carry notes.
-func (b *Backend) decodeClaimReply(v []any) (queue.ClaimReply, error) {
-	var r queue.ClaimReply
-	if len(v) != 7 {
-		return r, fmt.Errorf("claim script answered %d values, want 7", len(v))
+// error beside the reply, which may still carry notes. more says that the script
+// stopped because it had done enough.
+func (b *Backend) decodeClaimReply(v []any) (r queue.ClaimReply, more bool, err error) {
+	if len(v) != 8 {
+		return r, false, fmt.Errorf("claim script answered %d values, want 8", len(v))
 	}
 	state, _ := v[0].(string)
 	now, _ := v[1].(string)
 	r.Time = millis(now)
 	claims, ok := v[2].([]any)
 	if !ok {
-		return r, fmt.Errorf("claim script answered %T for claims", v[2])
+		return r, false, fmt.Errorf("claim script answered %T for claims", v[2])
 	}
 	for _, e := range claims {
 		c, err := b.decodeClaim(e, r.Time)
 		if err != nil {
-			return r, err
+			return r, false, err
 		}
 		r.Claims = append(r.Claims, c)
 	}
 	notes, err := rows(v[3])
 	if err != nil {
-		return r, err
+		return r, false, err
 	}
 	for _, n := range notes {
 		r.Notes = append(r.Notes, queue.Note{ID: n[0], Queue: n[1], Kind: queue.NoteKind(n[2]), Detail: n[3]})
 	}
 	missing, err := rows(v[4])
 	if err != nil {
-		return r, err
+		return r, false, err
 	}
 	for _, m := range missing {
 		r.Missing = append(r.Missing, queue.Fence{Queue: m[0], ID: m[1]})
 	}
 	if r.Excluded, err = words(v[5]); err != nil {
-		return r, err
+		return r, false, err
 	}
 	if r.Paused, err = words(v[6]); err != nil {
-		return r, err
+		return r, false, err
 	}
 	r.Cordoned = state == "cordoned"
-	return r, stateError(state)
+	n, _ := v[7].(int64)
+	return r, n == 1, stateError(state)
 }
 
 func (b *Backend) decodeClaim(e any, now time.Time) (queue.Claim, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -97,37 +98,36 @@ func (b *Backend) Owned(ctx context.Context, worker string, n int) ([]string, er
 // Migrate takes tasks from a dead worker. See queue.MonitorSide.
 func (b *Backend) Migrate(ctx context.Context, l queue.Lease, worker string, ids []string) (queue.Migration, error) {
 	var total queue.Migration
-	keys := []string{b.key.leader(), b.key.epoch(), b.key.heartbeat(worker), b.key.tasks(worker)}
-	for len(ids) > 0 {
-		n := min(len(ids), recoverChunk)
-		args := []any{worker, l.Holder, strconv.FormatInt(l.Epoch, 10), b.o.RequeueDelay.Milliseconds(), b.o.MaxWorkerDeaths,
-			b.o.MaxRetries, rand.Int32()}
-		for _, id := range ids[:n] {
-			args = append(args, id)
-		}
-		v, err := b.run(ctx, scripts.migrate, keys, args...).Slice()
+	fixed := append([]string{b.key.leader(), b.key.epoch(), b.key.heartbeat(worker), b.key.tasks(worker), b.key.failover(worker)},
+		b.key.ends()...)
+	err := inBatches(len(ids), func(from, to int) (int, error) {
+		part := ids[from:to]
+		args := withIDs([]any{worker, l.Holder, strconv.FormatInt(l.Epoch, 10), b.o.RequeueDelay.Milliseconds(), b.o.MaxWorkerDeaths,
+			b.o.MaxRetries, rand.Int32()}, part)
+		v, err := b.run(ctx, scripts.migrate, slices.Concat(fixed, b.key.hashes(part)), args...).Slice()
 		if err != nil {
-			return total, fmt.Errorf("migrate %d tasks of worker %q: %w", n, worker, err)
+			return 0, fmt.Errorf("migrate %d tasks of worker %q: %w", len(part), worker, err)
 		}
 		w, err := words(v)
 		if err != nil {
-			return total, err
+			return 0, err
 		}
 		if err := monitorError(w[0]); err != nil {
-			return total, fmt.Errorf("migrate tasks of worker %q: %w", worker, err)
+			return 0, fmt.Errorf("migrate tasks of worker %q: %w", worker, err)
 		}
-		total.Requeued += int(parseInt(w[1]))
-		total.Failed += int(parseInt(w[2]))
-		total.Skipped += int(parseInt(w[3]))
-		ids = ids[n:]
-	}
-	return total, nil
+		requeued, failed, skipped := int(parseInt(w[1])), int(parseInt(w[2])), int(parseInt(w[3]))
+		total.Requeued += requeued
+		total.Failed += failed
+		total.Skipped += skipped
+		return requeued + failed + skipped, nil
+	})
+	return total, err
 }
 
 // Conclude removes a dead worker. See queue.MonitorSide.
 func (b *Backend) Conclude(ctx context.Context, l queue.Lease, worker string) (*queue.FailoverEvent, error) {
 	keys := []string{b.key.leader(), b.key.epoch(), b.key.heartbeat(worker), b.key.tasks(worker), b.key.config(worker),
-		b.key.registered(), b.key.failoverLog()}
+		b.key.registered(), b.key.failoverLog(), b.key.failover(worker), b.key.inbox(worker), b.key.inboxes(), b.key.delayed()}
 	w := []string{"inbox"}
 	for w[0] == "inbox" { // longer than one script moves
 		var err error
@@ -169,46 +169,39 @@ func (b *Backend) Processing(ctx context.Context, name string, offset, n int) ([
 // Reap looks after ids that hang in a processing list. See queue.MonitorSide.
 func (b *Backend) Reap(ctx context.Context, l queue.Lease, name string, ids []string) (queue.ReapReply, error) {
 	r := queue.ReapReply{DeadOwners: map[string][]string{}}
-	keys := []string{b.key.leader(), b.key.epoch(), b.key.queue(name), b.key.processing(name)}
-	// Each id can cost a search through the lists it may wait in.
-	length, err := b.rdb.LLen(ctx, b.key.queue(name)).Result()
-	if err != nil && !wrongType(err) {
-		return r, fmt.Errorf("reap queue %q: %w", name, err)
-	}
-	chunk := min(recoverChunk, max(1, int(200_000/(length+1000))))
-	for len(ids) > 0 {
-		n := min(len(ids), chunk)
-		args := []any{l.Holder, strconv.FormatInt(l.Epoch, 10), name}
-		for _, id := range ids[:n] {
-			args = append(args, id)
-		}
-		v, err := b.run(ctx, scripts.reap, keys, args...).Slice()
+	fixed := []string{b.key.leader(), b.key.epoch(), b.key.queue(name), b.key.processing(name), b.key.delayed(), b.key.cancelled(),
+		b.key.queues()}
+	err := inBatches(len(ids), func(from, to int) (int, error) {
+		part := ids[from:to]
+		args := withIDs([]any{l.Holder, strconv.FormatInt(l.Epoch, 10), name}, part)
+		v, err := b.run(ctx, scripts.reap, slices.Concat(fixed, b.key.hashes(part)), args...).Slice()
 		if err != nil {
-			return r, fmt.Errorf("reap queue %q: %w", name, err)
+			return 0, fmt.Errorf("reap queue %q: %w", name, err)
 		}
-		if len(v) != 4 {
-			return r, fmt.Errorf("reap script answered %d values, want 4", len(v))
+		if len(v) != 5 {
+			return 0, fmt.Errorf("reap script answered %d values, want 5", len(v))
 		}
 		if s, _ := v[0].(string); s != "ok" {
-			return r, fmt.Errorf("reap queue %q: %w", name, monitorError(s))
+			return 0, fmt.Errorf("reap queue %q: %w", name, monitorError(s))
 		}
 		removed, _ := v[1].(int64)
 		r.Removed += int(removed)
 		requeued, err := words(v[2])
 		if err != nil {
-			return r, err
+			return 0, err
 		}
 		r.Requeued = append(r.Requeued, requeued...)
 		dead, err := words(v[3])
 		if err != nil {
-			return r, err
+			return 0, err
 		}
 		for i := 0; i+1 < len(dead); i += 2 {
 			r.DeadOwners[dead[i]] = append(r.DeadOwners[dead[i]], dead[i+1])
 		}
-		ids = ids[n:]
-	}
-	return r, nil
+		handled, _ := v[4].(int64)
+		return int(handled), nil
+	})
+	return r, err
 }
 
 // Promote moves due delayed tasks. See queue.MonitorSide.
@@ -230,8 +223,8 @@ func (b *Backend) Promote(ctx context.Context, n int) (int, time.Duration, error
 
 // Expire deletes ended tasks past their retention. See queue.MonitorSide.
 func (b *Backend) Expire(ctx context.Context, l queue.Lease, n int) (int, error) {
-	v, err := b.run(ctx, scripts.expire, []string{b.key.leader(), b.key.epoch()}, l.Holder, strconv.FormatInt(l.Epoch, 10),
-		b.o.RetentionCompleted.Milliseconds(), b.o.RetentionFailed.Milliseconds(), min(n, 500)).Slice()
+	keys := []string{b.key.leader(), b.key.epoch(), b.key.completed(), b.key.failed(), b.key.cancelled(), b.key.missing()}
+	v, err := b.run(ctx, scripts.expire, keys, l.Holder, strconv.FormatInt(l.Epoch, 10), b.o.RetentionCompleted.Milliseconds(), b.o.RetentionFailed.Milliseconds(), min(n, 500)).Slice()
 	if err != nil {
 		return 0, fmt.Errorf("expire ended tasks: %w", err)
 	}
@@ -245,8 +238,9 @@ func (b *Backend) Expire(ctx context.Context, l queue.Lease, n int) (int, error)
 // emptyInboxes gives everybody the tasks that were placed on workers who are
 // drained or gone: a foreign monitor removes a worker without looking there.
 func (b *Backend) emptyInboxes(ctx context.Context) error {
+	keys := []string{b.key.inboxes(), b.key.registered(), b.key.cordoned(), b.key.delayed()}
 	for {
-		more, err := b.run(ctx, scripts.inboxes, []string{b.key.inboxes(), b.key.registered(), b.key.cordoned()}, pipelineChunk).Int()
+		more, err := b.run(ctx, scripts.inboxes, keys, pipelineChunk).Int()
 		if err != nil {
 			return fmt.Errorf("empty the inboxes of workers that take no tasks: %w", err)
 		}

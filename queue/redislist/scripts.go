@@ -15,14 +15,14 @@ var sources embed.FS
 
 var scripts = struct {
 	adopt, cancel, claim, conclude, del, deregister, expire, fail, finish, inboxes, lead, migrate, progress, promote,
-	reap, recover, register, release, renew, reprioritise, resign, retry, submit, unexclude *redis.Script
+	reap, recover, register, release, renew, reprioritise, resign, retry, submit, unexclude, unnamed *redis.Script
 }{
 	adopt: load("adopt"), cancel: load("cancel"), claim: load("claim"), conclude: load("conclude"), del: load("delete"),
 	deregister: load("deregister"), expire: load("expire"), fail: load("fail"), finish: load("finish"), inboxes: load("inboxes"), lead: load("lead"),
 	migrate: load("migrate"), progress: load("progress"), promote: load("promote"), reap: load("reap"),
 	recover: load("recover"), register: load("register"), release: load("release"), renew: load("renew"),
 	reprioritise: load("reprioritise"), resign: load("resign"), retry: load("retry"), submit: load("submit"),
-	unexclude: load("unexclude"),
+	unexclude: load("unexclude"), unnamed: load("unnamed"),
 }
 
 // load builds the script NAME: common.lua, sweep.lua if its header asks for it

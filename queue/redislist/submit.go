@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -33,13 +34,15 @@ func (b *Backend) Submit(ctx context.Context, s queue.Submission) (queue.Receipt
 func (b *Backend) SubmitAll(ctx context.Context, all []queue.Submission) ([]queue.Receipt, error) {
 	out := make([]queue.Receipt, len(all))
 	var batch []int
+	fixed := []string{b.key.queues(), b.key.delayed(), b.key.registered(), b.key.cordoned(), b.key.inboxes()}
 	var args []any
+	var keys []string
 	bytes := 0
 	flush := func() error {
 		if len(batch) == 0 {
 			return nil
 		}
-		reply, err := b.run(ctx, scripts.submit, []string{b.key.queues(), b.key.delayed()}, args...).StringSlice()
+		reply, err := b.run(ctx, scripts.submit, slices.Concat(fixed, keys), args...).StringSlice()
 		if err != nil {
 			return fmt.Errorf("submit %d tasks: %w", len(batch), err)
 		}
@@ -58,7 +61,7 @@ func (b *Backend) SubmitAll(ctx context.Context, all []queue.Submission) ([]queu
 				out[i].Err = &queue.DuplicateError{Key: all[i].UniqueKey, ID: reply[2*k+1]}
 			}
 		}
-		batch, args, bytes = batch[:0], nil, 0
+		batch, args, keys, bytes = batch[:0], nil, nil, 0
 		return nil
 	}
 	for i, s := range all {
@@ -73,6 +76,13 @@ func (b *Backend) SubmitAll(ctx context.Context, all []queue.Submission) ([]queu
 		one, name := b.submitArgs(s)
 		out[i].Queue = name
 		batch, args = append(batch, i), append(args, one...)
+		keys = append(keys, b.key.task(s.ID), b.key.queue(name))
+		if s.UniqueKey != "" {
+			keys = append(keys, b.key.unique(s.UniqueKey))
+		}
+		if s.Worker != "" {
+			keys = append(keys, b.key.inbox(s.Worker))
+		}
 		bytes += len(s.Payload)
 		if len(batch) >= submitBatch || bytes >= submitBytes {
 			if err := flush(); err != nil {
@@ -148,20 +158,32 @@ func mustJSON(v any) string {
 
 // Retry queues an ended task again. See queue.Producer.
 func (b *Backend) Retry(ctx context.Context, id string) error {
-	return b.operate(ctx, "retry", id, scripts.retry, []string{b.key.task(id), b.key.queues()}, id)
+	k := b.key
+	keys := []string{k.task(id), k.queues(), k.failure(id), k.progress(id), k.delayed(), k.completed(), k.failed(), k.cancelled()}
+	return b.operate(ctx, "retry", id, scripts.retry, keys, id)
 }
 
 // Delete removes a task. See queue.Producer.
 func (b *Backend) Delete(ctx context.Context, id string) error {
-	return b.operate(ctx, "delete", id, scripts.del, []string{b.key.task(id)}, id)
+	k := b.key
+	keys := []string{k.task(id), k.result(id), k.failure(id), k.progress(id), k.delayed(), k.queues(), k.inboxes(), k.completed(),
+		k.failed(), k.cancelled()}
+	return b.operate(ctx, "delete", id, scripts.del, keys, id)
 }
 
-// Reprioritise moves a waiting task. See queue.Producer.
+// searchReach is how far into each end of a queue a task is looked for that
+// gets another priority: a few milliseconds.
+const searchReach = 100_000
+
+// Reprioritise moves a waiting task. See queue.Producer. In a queue of more
+// than 200,000 tasks only the 100,000 at each end can be moved; for those in
+// between it refuses with ErrConflict.
 func (b *Backend) Reprioritise(ctx context.Context, id string, p queue.Priority) error {
 	if _, err := queue.ParsePriority(string(p)); err != nil || p == "" {
 		return &queue.InvalidError{Field: "priority", Rule: "must be critical, high, normal or low"}
 	}
-	return b.operate(ctx, "reprioritise", id, scripts.reprioritise, []string{b.key.task(id), b.key.queues()}, id, string(p))
+	keys := []string{b.key.task(id), b.key.queues(), b.key.delayed()}
+	return b.operate(ctx, "reprioritise", id, scripts.reprioritise, keys, id, string(p), searchReach)
 }
 
 // Cancel ends a waiting task or asks the owner of a running one to stop. See
@@ -170,7 +192,8 @@ func (b *Backend) Cancel(ctx context.Context, id, by string) (queue.Status, erro
 	if by == "" {
 		by = "an operator"
 	}
-	reply, err := b.run(ctx, scripts.cancel, []string{b.key.task(id)}, id, by).StringSlice()
+	keys := []string{b.key.task(id), b.key.delayed(), b.key.queues(), b.key.inboxes(), b.key.cancelled()}
+	reply, err := b.run(ctx, scripts.cancel, keys, id, by).StringSlice()
 	if err != nil {
 		return "", fmt.Errorf("cancel task %q: %w", id, err)
 	}
@@ -199,6 +222,9 @@ func refusal(verb, id string, reply []string) error {
 	switch reply[0] {
 	case "missing":
 		return fmt.Errorf("%s task %q: %w", verb, id, queue.ErrNotFound)
+	case "far":
+		return fmt.Errorf("%s task %q: its queue holds %s tasks and it is not among the %d next to either end (wait until the queue is shorter, or cancel it and submit it again): %w",
+			verb, id, reply[1], searchReach, queue.ErrConflict)
 	case "unique":
 		return fmt.Errorf("%s task %q: %w", verb, id, &queue.DuplicateError{Key: "of the task", ID: reply[1]})
 	}

@@ -6,15 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/autobot-fleet/autobot/queue"
 )
-
-// recoverChunk bounds how long one recover or migrate script can take.
-const recoverChunk = 200
 
 // generationMark is where register.lua puts the new generation into the first
 // heartbeat.
@@ -36,7 +34,8 @@ func (b *Backend) Register(ctx context.Context, r queue.Registration) (int64, er
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	keys := []string{b.key.config(r.WorkerID), b.key.registered(), b.key.heartbeat(r.WorkerID), b.key.tasks(r.WorkerID)}
+	keys := []string{b.key.config(r.WorkerID), b.key.registered(), b.key.heartbeat(r.WorkerID), b.key.failover(r.WorkerID), b.key.epoch(),
+		b.key.failoverLog(), b.key.queues()}
 	reply, err := b.run(ctx, scripts.register, keys, r.WorkerID, r.NodeID, r.LastGeneration, listJSON(r.Capabilities),
 		r.MaxConcurrent, listJSON(r.Queues), mustJSON(labels), r.Version, []byte(beat), r.HeartbeatTTL.Milliseconds()).StringSlice()
 	if err != nil {
@@ -45,6 +44,7 @@ func (b *Backend) Register(ctx context.Context, r queue.Registration) (int64, er
 	if reply[0] == "in_use" {
 		return 0, fmt.Errorf("register worker %q: %w (node %s)", r.WorkerID, queue.ErrInUse, reply[1])
 	}
+	b.looks.Delete(r.WorkerID)
 	return parseInt(reply[1]), nil
 }
 
@@ -53,63 +53,6 @@ func listJSON(s []string) string {
 		s = []string{}
 	}
 	return mustJSON(s)
-}
-
-// Renew is one heartbeat. See queue.WorkerSide.
-func (b *Backend) Renew(ctx context.Context, beat queue.Beat) (queue.Renewal, error) {
-	w := beat.WorkerID
-	serving := ""
-	if s := beat.Serving; s != nil {
-		// JSON in JSON: the script stores the lists as they are.
-		serving = mustJSON([]string{listJSON(s.Capabilities), listJSON(s.Queues), strconv.Itoa(s.MaxConcurrent)})
-	}
-	args := make([]any, 0, 5+3*len(beat.Held))
-	args = append(args, w, strconv.FormatInt(beat.Generation, 10), beat.TTL.Milliseconds(), []byte(beat.JSON), serving)
-	for _, f := range beat.Held {
-		args = append(args, f.ID, attempt(f), f.Queue)
-	}
-	keys := []string{b.key.heartbeat(w), b.key.config(w), b.key.registered(), b.key.tasks(w)}
-	v, err := b.run(ctx, scripts.renew, keys, args...).Slice()
-	if err != nil {
-		return queue.Renewal{}, fmt.Errorf("renew worker %q: %w", w, err)
-	}
-	if len(v) != 5 {
-		return queue.Renewal{}, fmt.Errorf("renew script answered %d values, want 5", len(v))
-	}
-	state, _ := v[0].(string)
-	now, _ := v[1].(string)
-	r := queue.Renewal{Time: millis(now)}
-	if r.Lost, err = pick(v[2], beat.Held); err != nil {
-		return r, err
-	}
-	if r.Cancel, err = pick(v[3], beat.Held); err != nil {
-		return r, err
-	}
-	unknown, err := words(v[4])
-	if err != nil {
-		return r, err
-	}
-	for i := 0; i+2 < len(unknown); i += 3 {
-		r.Unknown = append(r.Unknown, queue.Fence{ID: unknown[i], Attempt: parseInt(unknown[i+1]), Queue: unknown[i+2]})
-	}
-	return r, stateError(state)
-}
-
-// pick returns the fences at the 1-based positions that a script answered.
-func pick(v any, held []queue.Fence) ([]queue.Fence, error) {
-	positions, err := words(v)
-	if err != nil {
-		return nil, err
-	}
-	var out []queue.Fence
-	for _, p := range positions {
-		i := int(parseInt(p)) - 1
-		if i < 0 || i >= len(held) {
-			return nil, fmt.Errorf("renew script answered position %s of %d", p, len(held))
-		}
-		out = append(out, held[i])
-	}
-	return out, nil
 }
 
 // Recover takes back what earlier generations owned. See queue.WorkerSide.
@@ -128,36 +71,33 @@ func (b *Backend) Recover(ctx context.Context, worker string, generation int64, 
 	if ids, err = b.byPriority(ctx, ids); err != nil {
 		return total, fmt.Errorf("recover worker %q: %w", worker, err)
 	}
-	for i, j := 0, len(ids)-1; i < j; i, j = i+1, j-1 {
-		ids[i], ids[j] = ids[j], ids[i]
-	}
-	for len(ids) > 0 {
-		n := min(len(ids), recoverChunk)
-		args := []any{worker, strconv.FormatInt(generation, 10), flag, b.o.MaxWorkerDeaths, b.o.MaxRetries}
-		for _, id := range ids[:n] {
-			args = append(args, id)
-		}
-		v, err := b.run(ctx, scripts.recover, []string{b.key.tasks(worker), b.key.config(worker)}, args...).Slice()
+	slices.Reverse(ids)
+	fixed := append([]string{b.key.tasks(worker), b.key.config(worker)}, b.key.ends()...)
+	err = inBatches(len(ids), func(from, to int) (int, error) {
+		part := ids[from:to]
+		args := withIDs([]any{worker, strconv.FormatInt(generation, 10), flag, b.o.MaxWorkerDeaths, b.o.MaxRetries}, part)
+		v, err := b.run(ctx, scripts.recover, slices.Concat(fixed, b.key.hashes(part)), args...).Slice()
 		if err != nil {
-			return total, fmt.Errorf("recover worker %q: %w", worker, err)
+			return 0, fmt.Errorf("recover worker %q: %w", worker, err)
 		}
 		w, err := words(v)
 		if err != nil {
-			return total, err
+			return 0, err
 		}
 		if err := stateError(w[0]); err != nil {
-			return total, err
+			return 0, err
 		}
 		total.Requeued += int(parseInt(w[1]))
 		total.Failed += int(parseInt(w[2]))
-		ids = ids[n:]
-	}
-	return total, nil
+		return int(parseInt(w[3])), nil
+	})
+	return total, err
 }
 
 // Deregister is the last act of a clean stop. See queue.WorkerSide.
 func (b *Backend) Deregister(ctx context.Context, worker string, generation int64) error {
-	keys := []string{b.key.heartbeat(worker), b.key.config(worker), b.key.tasks(worker), b.key.registered()}
+	keys := []string{b.key.heartbeat(worker), b.key.config(worker), b.key.tasks(worker), b.key.registered(), b.key.inbox(worker),
+		b.key.inboxes(), b.key.delayed()}
 	for {
 		state, err := b.run(ctx, scripts.deregister, keys, worker, strconv.FormatInt(generation, 10)).Text()
 		switch {

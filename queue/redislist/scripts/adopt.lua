@@ -1,17 +1,19 @@
 -- adopt finishes a claim whose id a blocking pop already moved to the
 -- processing list, or puts the id where it belongs.
 -- uses: sweep
--- KEYS  worker config, queue, processing list
+-- KEYS  config, owner set, paused set, cordoned set, delayed set, missing set, queues set, completed, failed and cancelled
+--       index, inbox, queue, its processing list, task
+-- found queue:{name} of the task where it is another, its unique key and the task that holds it
 -- ARGV  prefix, claim request (JSON, see sweep.lua), queue, id
 -- Returns the claim reply.
 local c, queue, id, now = cjson.decode(ARGV[2]), ARGV[3], ARGV[4], now_ms()
 local state = generation_state(c.w, c.g)
 local r = new_reply(state, now)
 if not list('LPOS', processing_key(queue), id) then return r end
-local cordoned = redis.call('SISMEMBER', P .. 'autobot:cordoned', c.w) == 1
+local cordoned = redis.call('SISMEMBER', CORDONED, c.w) == 1
 if state == 'ok' and cordoned then r[1] = 'cordoned' end
-local closed = state ~= 'ok' or cordoned or redis.call('SISMEMBER', P .. 'autobot:paused', queue) == 1
-r[7] = redis.call('SMEMBERS', P .. 'autobot:paused')
+local closed = state ~= 'ok' or cordoned or redis.call('SISMEMBER', PAUSED, queue) == 1
+r[7] = redis.call('SMEMBERS', PAUSED)
 
 local h = fields(id, {'status', 'worker_id', 'generation', 'type'})
 if h and h.status == 'running' and #redis.call('LPOS', processing_key(queue), id, 'COUNT', 2) == 1 then

@@ -1,5 +1,6 @@
 -- cancel ends a waiting task, or asks the owner of a running one to stop.
--- KEYS  task
+-- KEYS  task, delayed set, queues set, workers with an inbox, cancelled index
+-- found queue:{name}, queue:{name}:processing and inboxes where the task may wait, its unique key
 -- ARGV  prefix, id, by whom
 -- Returns cancelled, running, missing, or conflict and the status.
 local id, now = ARGV[2], now_ms()

@@ -3,9 +3,18 @@
 -- ARGV[1] is the key prefix in every script ("" outside Redis Cluster).
 -- Times are milliseconds on the server's clock unless a name says seconds.
 -- Numbers are always formatted: Lua would turn 1796037562123 into an exponent.
+--
+-- A caller declares in KEYS every key that it knows before the call. The names
+-- here are those of keys.go: they are what a script finds the declared keys by,
+-- and how it names a key that only its own reading reveals. The header of each
+-- script lists those under "found".
 local P = ARGV[1]
 
-local INDEX = {completed = 'autobot:completed', failed_permanent = 'autobot:failed', cancelled = 'autobot:cancelled'}
+local DELAYED, MISSING, PAUSED = P .. 'autobot:delayed', P .. 'autobot:missing', P .. 'autobot:paused'
+local CORDONED, QUEUES, INBOXES = P .. 'autobot:cordoned', P .. 'autobot:queues', P .. 'autobot:inboxes'
+local REGISTERED = P .. 'workers:registered'
+local INDEX = {completed = P .. 'autobot:completed', failed_permanent = P .. 'autobot:failed',
+               cancelled = P .. 'autobot:cancelled'}
 local PRIORITY = {critical = 'critical', high = 'high', normal = 'normal', low = 'low',
                   ['4'] = 'critical', ['3'] = 'high', ['2'] = 'normal', ['1'] = 'low'}
 local MAX_RETRIES = 1000
@@ -21,6 +30,17 @@ local function task_key(id) return P .. 'task:' .. id end
 local function queue_key(name) return P .. 'queue:' .. name end
 local function processing_key(name) return P .. 'queue:' .. name .. ':processing' end
 local function worker_key(id, what) return P .. 'worker:' .. id .. ':' .. what end
+local function inbox_key(worker) return P .. 'autobot:inbox:' .. worker end
+local function unique_key(key) return P .. 'autobot:unique:' .. key end
+local function failover_key(worker) return P .. 'autobot:failover:' .. worker end
+
+-- A script that works through a batch stops when it has done enough, and its
+-- caller calls again for the rest. The unit is one entry of a list that is
+-- searched, about 10 ns; the budget is a few milliseconds.
+local ITEM = 3000 -- the cost of a task whose lists are short
+local budget = 500000
+local function spend(n) budget = budget - n end
+local function spent() return budget <= 0 end
 
 local function blank(s) return s == nil or s == false or s == '' end
 
@@ -55,7 +75,32 @@ local function list(...)
   error(r.err)
 end
 
-local function lrem(key, n, id) return list('LREM', key, n, id) or 0 end
+-- length is the number of entries of a list as the script found it.
+local lengths = {}
+local function length(key)
+  if not lengths[key] then lengths[key] = list('LLEN', key) or 0 end
+  return lengths[key]
+end
+
+-- remove takes one entry off a list and returns how many there were (0 or 1).
+-- Claims push to the head of a processing list, so that the oldest entries are
+-- at the tail: a long list is tried there first.
+local PROBE = 500
+local function remove(key, id)
+  local n = length(key)
+  if n > PROBE and list('LPOS', key, id, 'RANK', -1, 'MAXLEN', PROBE) then
+    spend(PROBE)
+    return redis.call('LREM', key, -1, id)
+  end
+  spend(n)
+  return list('LREM', key, 1, id) or 0
+end
+
+-- holds says whether a list has the id.
+local function holds(key, id)
+  spend(length(key))
+  return list('LPOS', key, id) and true or false
+end
 
 -- Milliseconds of a stored time in (possibly fractional) seconds, nil if none.
 local function time_ms(s)
@@ -109,7 +154,7 @@ end
 -- unique_holder is the task that holds a unique key: one that has not ended. A
 -- foreign worker ends tasks without giving their keys back.
 local function unique_holder(key)
-  local id = redis.call('GET', P .. 'autobot:unique:' .. key)
+  local id = redis.call('GET', unique_key(key))
   local h = id and fields(id, {'status'})
   if not h or (h.status and (INDEX[h.status] or h.status == 'failed')) then return nil end
   return id
@@ -117,14 +162,13 @@ end
 
 local function release_unique(key, id)
   if blank(key) then return end
-  local k = P .. 'autobot:unique:' .. key
-  if redis.call('GET', k) == id then redis.call('DEL', k) end
+  if redis.call('GET', unique_key(key)) == id then redis.call('DEL', unique_key(key)) end
 end
 
 -- end_task puts a task into a terminal state. extra is a flat list of fields.
 local function end_task(id, status, now, worker, unique, extra)
   redis.call('HSET', task_key(id), 'status', status, unpack(extra))
-  redis.call('ZADD', P .. INDEX[status], int(now), id)
+  redis.call('ZADD', INDEX[status], int(now), id)
   release_unique(unique, id)
   announce(id, status, worker)
 end
@@ -133,7 +177,7 @@ end
 -- again a little later: the id must not get lost.
 local function push(queue, id, now, front)
   if list(front and 'RPUSH' or 'LPUSH', queue_key(queue), id) then return end
-  redis.call('ZADD', P .. 'autobot:delayed', int(now + 5000), id)
+  redis.call('ZADD', DELAYED, int(now + 5000), id)
   alarm('quarantined', id, queue, 'the queue is not a list')
 end
 
@@ -141,12 +185,12 @@ end
 -- Foreign clients do not say where they put it: then all lists are looked at.
 -- Very long ones are not searched; their ids are dropped when they are popped.
 local function unqueue(id, h)
-  local found, budget, tried = redis.call('ZREM', P .. 'autobot:delayed', id), 100000, {}
+  local found, left, tried = redis.call('ZREM', DELAYED, id), 100000, {}
   local function try(key)
     local n = list('LLEN', key) or 0
-    if n > budget then return end
-    budget = budget - n
-    if n > 0 then found = found + lrem(key, 0, id) end
+    if n > left then return end
+    left = left - n
+    if n > 0 then found = found + (list('LREM', key, 0, id) or 0) end
   end
   local function try_queue(name)
     if blank(name) or tried[name] then return end
@@ -157,15 +201,15 @@ local function unqueue(id, h)
   try_queue(h.queue)
   try_queue(type_queue(h))
   try_queue(type_of(h))
-  for _, worker in ipairs(redis.call('SMEMBERS', P .. 'autobot:inboxes')) do try(P .. 'autobot:inbox:' .. worker) end
+  for _, worker in ipairs(redis.call('SMEMBERS', INBOXES)) do try(inbox_key(worker)) end
   if found > 0 then return end
-  for _, name in ipairs(redis.call('SMEMBERS', P .. 'autobot:queues')) do try_queue(name) end
+  for _, name in ipairs(redis.call('SMEMBERS', QUEUES)) do try_queue(name) end
 end
 
 -- empty_inbox gives up to n tasks that were placed on a worker to everybody and
 -- returns how many are left.
 local function empty_inbox(worker, now, n)
-  local inbox = P .. 'autobot:inbox:' .. worker
+  local inbox = inbox_key(worker)
   for _ = 1, n do
     local id = redis.call('RPOP', inbox)
     if not id then break end
@@ -173,7 +217,7 @@ local function empty_inbox(worker, now, n)
     if h and (blank(h.status) or h.status == 'queued') then push(blank(h.queue) and type_queue(h) or h.queue, id, now) end
   end
   local left = redis.call('LLEN', inbox)
-  if left == 0 then redis.call('SREM', P .. 'autobot:inboxes', worker) end
+  if left == 0 then redis.call('SREM', INBOXES, worker) end
   return left
 end
 
@@ -181,7 +225,7 @@ end
 -- (or, with front, at the front) of its queue.
 local function enqueue(id, queue, now, delay, front)
   if delay > 0 then
-    redis.call('ZADD', P .. 'autobot:delayed', int(now + delay), id)
+    redis.call('ZADD', DELAYED, int(now + delay), id)
     announce(id, 'queued', nil, {delayed_until_ms = now + delay})
   else
     push(queue, id, now, front)
@@ -193,20 +237,20 @@ end
 -- queue it came from. Foreign clients do not write the queue field, or move an
 -- id without changing it: then all candidates are looked at.
 local function leave_processing(id, h, hint)
-  if not blank(h.queue) and lrem(processing_key(h.queue), 1, id) > 0 then return h.queue end
+  if not blank(h.queue) and remove(processing_key(h.queue), id) > 0 then return h.queue end
   local origin = nil
   local tried = {[h.queue or ''] = true}
   local function try(name)
     if blank(name) or tried[name] then return end
     tried[name] = true
-    if lrem(processing_key(name), 1, id) > 0 and not origin then origin = name end
+    if remove(processing_key(name), id) > 0 and not origin then origin = name end
   end
   try(hint)
   if origin then return origin end
   try(type_queue(h))
   try(type_of(h))
   if origin then return origin end
-  for _, name in ipairs(redis.call('SMEMBERS', P .. 'autobot:queues')) do
+  for _, name in ipairs(redis.call('SMEMBERS', QUEUES)) do
     try(name)
     if origin then return origin end
   end
@@ -257,6 +301,37 @@ local function requeue(id, h, now, queue, worker)
   enqueue(id, queue, now, 0, true)
 end
 
+-- settle works through the outcomes in ARGV, from first on, each of the given
+-- width and beginning with id, attempt and queue. The fence is the worker and
+-- the attempt: accept(i, id, h) gets what still is the worker's and returns the
+-- answer; again(h) says whether a task of the same attempt that is not shows
+-- that this outcome had been accepted before. extra names fields for accept.
+-- It returns the answers, fewer than there are outcomes when enough was done,
+-- and whether that was all.
+local function settle(worker, first, width, extra, accept, again)
+  local own, answers = worker_key(worker, 'tasks'), {}
+  local names = {'status', 'worker_id', 'attempt', 'queue', 'type', 'priority', 'unique_key', unpack(extra)}
+  for i = first, #ARGV, width do
+    if spent() then return answers, false end
+    spend(ITEM)
+    local id, answer = ARGV[i], 'stale'
+    local h = fields(id, names)
+    local ours = h and h.status == 'running' and h.worker_id == worker
+    if not h then
+      redis.call('SREM', own, id)
+      remove(processing_key(ARGV[i + 2]), id)
+      answer = 'gone'
+    elseif ours and h.attempt == ARGV[i + 1] then
+      answer = accept(i, id, h)
+    else
+      if not ours then redis.call('SREM', own, id) end
+      if h.attempt == ARGV[i + 1] and again(h) then answer = 'already' end
+    end
+    table.insert(answers, answer)
+  end
+  return answers, true
+end
+
 -- generation_state compares a worker's generation with the stored one: 'ok',
 -- 'reregister' (unknown to the server) or 'superseded' (somebody newer).
 local function generation_state(worker, generation)
@@ -273,8 +348,8 @@ end
 
 local function promote(now, n)
   local moved = 0
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'autobot:delayed', '-inf', int(now), 'LIMIT', 0, n)) do
-    redis.call('ZREM', P .. 'autobot:delayed', id)
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', DELAYED, '-inf', int(now), 'LIMIT', 0, n)) do
+    redis.call('ZREM', DELAYED, id)
     local h = fields(id, {'status', 'type', 'priority', 'queue', 'run_at'})
     if h and (blank(h.status) or h.status == 'queued') then
       push(blank(h.queue) and type_queue(h) or h.queue, id, now)

@@ -1,5 +1,6 @@
 -- deregister is the last act of a clean stop.
--- KEYS  heartbeat, config, owner set, registered set
+-- KEYS  heartbeat, config, owner set, registered set, inbox, workers with an inbox, delayed set
+-- found the tasks in the inbox and their queue:{name}
 -- ARGV  prefix, worker, generation
 -- Returns ok, not_empty, inbox (call again: it is long), reregister (gone already) or superseded.
 local state = generation_state(ARGV[2], ARGV[3])

@@ -1,17 +1,17 @@
 -- fail records failed attempts: queued again while retries are left, else the
 -- task ends.
--- KEYS  owner set, delayed set
+-- KEYS  owner set, delayed set, failed and cancelled index, queues set; of each outcome: task, its failure, its queue and
+--       that one's processing list
+-- found unique key of a task; for a task whose list is not the one its claim came from: queue:{name} and
+--       queue:{name}:processing of its candidates
 -- ARGV  prefix, worker, result TTL (s), default max_retries, back-off base (ms), back-off cap (ms), random seed,
 --       then for each outcome: id, attempt, queue, message, code, document, flags, delay (ms, -1: back-off)
 --       flags: r retryable, c cancelled, x executor crashed, n uncounted, p poison, e exclude this worker
--- Returns a list of settled answers.
+-- Returns a list of settled answers: of the first outcomes only when enough was done.
 local worker, ttl, default_retries = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local base, cap = tonumber(ARGV[5]), tonumber(ARGV[6])
 math.randomseed(tonumber(ARGV[7]))
-local own = worker_key(worker, 'tasks')
-local now, settled = now_ms(), {}
-local NAMES = {'status', 'worker_id', 'attempt', 'unique_key', 'queue', 'type', 'priority', 'retry_count', 'max_retries',
-               'cancel_requested', 'crash_count', 'exclude', 'deadline', 'previous_worker', 'result_ttl'}
+local now = now_ms()
 
 local function with_exclude(list)
   local ok, v = pcall(cjson.decode, blank(list) and '[]' or list)
@@ -33,7 +33,7 @@ end
 local function fail_one(id, queue, message, code, document, flags, delay, h)
   local function has(f) return string.find(flags, f, 1, true) ~= nil end
   local origin = leave_processing(id, h, queue)
-  redis.call('SREM', own, id)
+  redis.call('SREM', worker_key(worker, 'tasks'), id)
   redis.call('SETEX', task_key(id) .. ':failure', ttl_of(h, ttl), document)
   local set = {'last_error', message, 'error_code', code, 'queue', origin}
   local function add(...) for _, v in ipairs({...}) do table.insert(set, v) end end
@@ -70,21 +70,9 @@ local function fail_one(id, queue, message, code, document, flags, delay, h)
   return 'ok'
 end
 
-for i = 8, #ARGV, 8 do
-  local id, attempt, queue = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local h = fields(id, NAMES)
-  local answer
-  if not h then
-    redis.call('SREM', own, id)
-    lrem(processing_key(queue), 1, id)
-    answer = 'gone'
-  elseif h.status == 'running' and h.worker_id == worker and h.attempt == attempt then
-    answer = fail_one(id, queue, ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], tonumber(ARGV[i + 7]), h)
-  else
-    local mine = h.worker_id == worker or (h.status == 'queued' and h.previous_worker == worker)
-    if not (h.status == 'running' and h.worker_id == worker) then redis.call('SREM', own, id) end
-    answer = (mine and h.attempt == attempt and h.status ~= 'completed') and 'already' or 'stale'
-  end
-  table.insert(settled, answer)
-end
-return settled
+return (settle(worker, 8, 8, {'retry_count', 'max_retries', 'cancel_requested', 'crash_count', 'exclude', 'deadline',
+                              'previous_worker', 'result_ttl'}, function(i, id, h)
+  return fail_one(id, ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], tonumber(ARGV[i + 7]), h)
+end, function(h)
+  return h.status ~= 'completed' and (h.worker_id == worker or (h.status == 'queued' and h.previous_worker == worker))
+end))

@@ -1,5 +1,6 @@
 -- lead takes or renews the lease on leadership.
 -- KEYS  leader, epoch
+-- found none
 -- ARGV  prefix, id, TTL (ms)
 -- Returns {1 or 0, epoch}.
 local holder = redis.call('GET', KEYS[1])

@@ -1,5 +1,6 @@
 -- progress stores and publishes progress events of running tasks.
--- KEYS  owner set
+-- KEYS  of each event: task, its progress
+-- found none
 -- ARGV  prefix, worker, TTL (s), then for each event: id, attempt, JSON
 -- Returns how many were accepted.
 local accepted = 0

@@ -1,5 +1,6 @@
 -- promote moves due delayed tasks to their queues.
 -- KEYS  delayed set
+-- found the due tasks and their queue:{name}
 -- ARGV  prefix, how many at most
 -- Returns {moved, ms until the next is due or -1}.
 local now = now_ms()

@@ -1,26 +1,29 @@
 -- reap looks after ids that hang in a processing list.
--- KEYS  leader, epoch, queue, processing list
+-- KEYS  leader, epoch, queue, processing list, delayed set, cancelled index, queues set; the task of each id
+-- found queue:{name} and queue:{name}:processing that a task names or could be in, heartbeat, config and owner set of its
+--       worker, unique key of a task
 -- ARGV  prefix, holder, epoch, queue, ids...
--- Returns {state, removed, requeued ids, dead}; dead holds owner, id pairs. state: ok, not_leader.
+-- Returns {state, removed, requeued ids, dead, handled}; dead holds owner, id pairs, handled counts the ids that were
+-- looked at, the first ones: fewer than all when enough was done. state: ok, not_leader.
 local queue = ARGV[4]
-if not leads(ARGV[2], ARGV[3]) then return {'not_leader', 0, {}, {}} end
-local now, removed, requeued, dead = now_ms(), 0, {}, {}
+if not leads(ARGV[2], ARGV[3]) then return {'not_leader', 0, {}, {}, 0} end
+local now, removed, requeued, dead, handled = now_ms(), 0, {}, {}, 0
 local FIELDS = {'status', 'worker_id', 'generation', 'type', 'priority', 'queue', 'unique_key', 'cancel_requested'}
 
 local function drop(id)
-  removed = removed + redis.call('LREM', KEYS[4], 1, id)
+  removed = removed + remove(KEYS[4], id)
 end
 
 local function put_back(id, h)
-  redis.call('LREM', KEYS[4], 1, id)
+  remove(KEYS[4], id)
   requeue(id, h, now, queue)
   table.insert(requeued, id)
 end
 
 local function waits_elsewhere(id, h)
-  if redis.call('ZSCORE', P .. 'autobot:delayed', id) then return true end
+  if redis.call('ZSCORE', DELAYED, id) then return true end
   for _, name in ipairs({queue, h.queue or '', type_queue(h), type_of(h)}) do
-    if name ~= '' and list('LPOS', queue_key(name), id) then return true end
+    if name ~= '' and holds(queue_key(name), id) then return true end
   end
   return false
 end
@@ -35,9 +38,12 @@ local function owner_state(id, h)
 end
 
 for i = 5, #ARGV do
+  if spent() then break end
+  spend(ITEM)
+  handled = handled + 1
   local id = ARGV[i]
   local h = fields(id, FIELDS)
-  if not list('LPOS', KEYS[4], id) then
+  if not holds(KEYS[4], id) then
     -- gone meanwhile
   elseif not h then
     drop(id)
@@ -57,7 +63,7 @@ for i = 5, #ARGV do
     if state == 'dead' then
       table.insert(dead, h.worker_id)
       table.insert(dead, id)
-    elseif not blank(h.queue) and h.queue ~= queue and list('LPOS', processing_key(h.queue), id) then
+    elseif not blank(h.queue) and h.queue ~= queue and holds(processing_key(h.queue), id) then
       drop(id)
     elseif state == 'orphan' then
       redis.call('SREM', worker_key(h.worker_id, 'tasks'), id)
@@ -66,4 +72,4 @@ for i = 5, #ARGV do
   end
 end
 for _, id in ipairs(requeued) do alarm('orphan_recovered', id, queue, 'nobody owned it') end
-return {'ok', removed, requeued, dead}
+return {'ok', removed, requeued, dead, handled}

@@ -1,5 +1,6 @@
 -- register makes a worker known and alive in one step, with a new generation.
--- KEYS  config, registered set, heartbeat, owner set
+-- KEYS  config, registered set, heartbeat, counts of a failover, epoch, failover log, queues set
+-- found none
 -- ARGV  prefix, worker, node id, last generation known to the worker, capabilities (JSON), max_concurrent,
 --       queues (JSON), labels (JSON), version, heartbeat (JSON with "%GENERATION%" where the generation goes), TTL (ms)
 -- Returns {'ok', generation} or {'in_use', node id of the holder}.
@@ -15,15 +16,15 @@ redis.call('SADD', KEYS[2], worker)
 local beat = string.gsub(ARGV[10], '"%%GENERATION%%"', g)
 redis.call('SET', KEYS[3], beat, 'PX', ARGV[11])
 -- A failover that was under way counts what it did; the worker is back.
-local trace = P .. 'autobot:failover:' .. worker
+local trace = KEYS[4]
 local done = redis.call('HMGET', trace, 'orphaned', 'migrated', 'failed')
 if done[1] then
   local event = cjson.encode({event = 'worker_failover', worker_id = worker, orphaned_tasks = tonumber(done[1]),
     migrated_tasks = tonumber(done[2] or 0), failed_tasks = tonumber(done[3] or 0), timestamp = now / 1000,
-    epoch = tonumber(redis.call('GET', P .. 'autobot:epoch') or 0)})
-  redis.call('LPUSH', P .. 'failover:log', event)
-  redis.call('LTRIM', P .. 'failover:log', 0, 499)
+    epoch = tonumber(redis.call('GET', KEYS[5]) or 0)})
+  redis.call('LPUSH', KEYS[6], event)
+  redis.call('LTRIM', KEYS[6], 0, 499)
   redis.call('DEL', trace)
 end
-for _, name in ipairs(cjson.decode(ARGV[7])) do redis.call('SADD', P .. 'autobot:queues', name) end
+for _, name in ipairs(cjson.decode(ARGV[7])) do redis.call('SADD', KEYS[7], name) end
 return {'ok', g}

@@ -1,5 +1,6 @@
 -- retry queues a failed or cancelled task again, with fresh counts.
--- KEYS  task, queues set
+-- KEYS  task, queues set, its failure, its progress, delayed set, completed, failed and cancelled index
+-- found queue:{name} of the task, its unique key and the task that holds it
 -- ARGV  prefix, id
 -- Returns ok, missing, conflict (and the status), or unique (and the holder).
 local id, now = ARGV[2], now_ms()
@@ -11,14 +12,14 @@ end
 if not blank(h.unique_key) then
   local holder = unique_holder(h.unique_key)
   if holder and holder ~= id then return {'unique', holder} end
-  redis.call('SET', P .. 'autobot:unique:' .. h.unique_key, id)
+  redis.call('SET', unique_key(h.unique_key), id)
 end
 local queue = blank(h.queue) and type_queue(h) or h.queue
 redis.call('HDEL', KEYS[1], 'crash_count', 'death_count', 'cancel_requested', 'exclude', 'error_code', 'failed_at',
   'completed_at', 'deadline', 'run_at')
 redis.call('HSET', KEYS[1], 'status', 'queued', 'worker_id', '', 'retry_count', '0', 'requeued_at', seconds(now), 'queue', queue)
-for _, index in pairs(INDEX) do redis.call('ZREM', P .. index, id) end
-redis.call('DEL', KEYS[1] .. ':failure', KEYS[1] .. ':progress')
+for _, index in pairs(INDEX) do redis.call('ZREM', index, id) end
+redis.call('DEL', KEYS[3], KEYS[4])
 redis.call('SADD', KEYS[2], queue)
 enqueue(id, queue, now, 0, false)
 return {'ok', queue}

@@ -1,5 +1,7 @@
 -- submit stores tasks and makes them claimable.
--- KEYS  queues set, delayed set
+-- KEYS  queues set, delayed set, registered set, cordoned set, workers with an inbox; of each task: task, its queue, its
+--       unique key and the inbox it is placed in, if any
+-- found the task that holds a unique key
 -- ARGV  prefix, then for each task: id, queue, due (ms of the server's clock, "+n" for n ms from now, "" for now),
 --       unique key, worker of the inbox or "", n, n field names and values
 -- Returns for each task an answer and a detail: ok "", exists "", unique id, worker "" (no such worker).
@@ -13,7 +15,7 @@ while i <= #ARGV do
     answer = 'exists'
   elseif holder then
     answer, detail = 'unique', holder
-  elseif worker ~= '' and redis.call('SISMEMBER', P .. 'workers:registered', worker) == 0 then
+  elseif worker ~= '' and redis.call('SISMEMBER', KEYS[3], worker) == 0 then
     answer = 'worker'
   else
     local set = {'id', id, 'status', 'queued', 'created_at', seconds(now), 'queue', queue}
@@ -26,12 +28,12 @@ while i <= #ARGV do
     end
     redis.call('HSET', task_key(id), unpack(set))
     redis.call('SADD', KEYS[1], queue)
-    if unique ~= '' then redis.call('SET', P .. 'autobot:unique:' .. unique, id) end
+    if unique ~= '' then redis.call('SET', unique_key(unique), id) end
     if at > now then
       enqueue(id, queue, now, at - now, false)
-    elseif worker ~= '' and redis.call('SISMEMBER', P .. 'autobot:cordoned', worker) == 0 then
-      redis.call('SADD', P .. 'autobot:inboxes', worker)
-      redis.call('LPUSH', P .. 'autobot:inbox:' .. worker, id)
+    elseif worker ~= '' and redis.call('SISMEMBER', KEYS[4], worker) == 0 then
+      redis.call('SADD', KEYS[5], worker)
+      redis.call('LPUSH', inbox_key(worker), id)
       publish('autobot:worker:' .. worker, '{"kind":"queues"}')
       announce(id, 'queued')
     else

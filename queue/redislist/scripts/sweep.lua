@@ -4,15 +4,15 @@
 --   w worker, g generation, q queues in order, t {type -> index of f, from 1},
 --   f free slots of each executor, m free slots in all, p promote first,
 --   i look into the inbox first, b largest payload in bytes
--- The reply is {state, now, claims, notes, missing, excluded, paused}:
+-- The reply is {state, now, claims, notes, missing, excluded, paused, more}:
 --   claims   {queue, id, flat hash}      notes    {id, queue, kind, detail}
 --   missing  {queue, id}                 excluded id
+--   more     1 when the sweep ended because enough was done
 local CLAIM_FIELDS = {'status', 'type', 'priority', 'attempt', 'exclude', 'deadline', 'cancel_requested', 'failed_at',
                       'completed_at', 'unique_key'}
-local LOOP_LIMIT = 500
 
 local function new_reply(state, now)
-  return {state, int(now), {}, {}, {}, {}, {}}
+  return {state, int(now), {}, {}, {}, {}, {}, 0}
 end
 
 local function note(r, id, queue, kind, detail)
@@ -42,11 +42,11 @@ end
 -- ended and has been pushed again with redis-cli alone.
 local function retried_by_hand(id, h)
   if blank(h.failed_at) and blank(h.completed_at) then return end
-  local n = redis.call('ZREM', P .. 'autobot:failed', id) + redis.call('ZREM', P .. 'autobot:completed', id)
-    + redis.call('ZREM', P .. 'autobot:cancelled', id)
+  local n = redis.call('ZREM', INDEX.failed_permanent, id) + redis.call('ZREM', INDEX.completed, id)
+    + redis.call('ZREM', INDEX.cancelled, id)
   if n == 0 then return end
   if not blank(h.unique_key) and not unique_holder(h.unique_key) then
-    redis.call('SET', P .. 'autobot:unique:' .. h.unique_key, id)
+    redis.call('SET', unique_key(h.unique_key), id)
   end
   redis.call('HDEL', task_key(id), 'crash_count', 'death_count', 'cancel_requested', 'exclude', 'error_code',
     'failed_at', 'completed_at')
@@ -61,12 +61,12 @@ local function move_on(id, h, queue, now)
   redis.call('LREM', processing_key(queue), 1, id)
   if target ~= queue then
     redis.call('HSET', task_key(id), 'queue', target)
-    redis.call('SADD', P .. 'autobot:queues', target)
+    redis.call('SADD', QUEUES, target)
     push(target, id, now)
     return 'moved to ' .. target
   end
   redis.call('HSET', task_key(id), 'queue', queue)
-  redis.call('ZADD', P .. 'autobot:delayed', int(now + 1000), id)
+  redis.call('ZADD', DELAYED, int(now + 1000), id)
   return 'put off for a second'
 end
 
@@ -88,19 +88,19 @@ local function take(c, r, queue, id, now, back)
     return
   end
   if why == 'missing' then
-    local first = redis.call('ZSCORE', P .. 'autobot:missing', id)
+    local first = redis.call('ZSCORE', MISSING, id)
     if first and now - tonumber(first) >= 1000 then
       redis.call('LREM', processing, 1, id)
-      redis.call('ZREM', P .. 'autobot:missing', id)
+      redis.call('ZREM', MISSING, id)
       note(r, id, queue, 'missing_task', 'no hash after a second')
       alarm('missing_task', id, queue, 'no hash after a second')
     else
-      if not first then redis.call('ZADD', P .. 'autobot:missing', int(now), id) end
+      if not first then redis.call('ZADD', MISSING, int(now), id) end
       table.insert(r[5], {queue, id})
     end
     return
   end
-  redis.call('ZREM', P .. 'autobot:missing', id)
+  redis.call('ZREM', MISSING, id)
   if not blank(h.status) and h.status ~= 'queued' then
     redis.call('LREM', processing, 1, id)
     note(r, id, queue, 'duplicate', h.status)
@@ -146,7 +146,9 @@ local function take(c, r, queue, id, now, back)
     table.insert(r[6], id)
     return
   end
-  if redis.call('HSTRLEN', task_key(id), 'payload') > c.b then
+  local size = redis.call('HSTRLEN', task_key(id), 'payload')
+  spend(size / 16) -- copied into the reply
+  if size > c.b then
     redis.call('LREM', processing, 1, id)
     end_task(id, 'failed_permanent', now, nil, h.unique_key, {'failed_at', seconds(now), 'error_code', 'TOO_LARGE',
       'last_error', 'the payload is larger than ' .. int(c.b) .. ' bytes: pass large input as an artifact'})
@@ -174,12 +176,11 @@ local function take(c, r, queue, id, now, back)
 end
 
 local function take_inbox(c, r, now)
-  local inbox = P .. 'autobot:inbox:' .. c.w
-  local seen = 0
-  while c.m > 0 and seen < LOOP_LIMIT do
+  local inbox = inbox_key(c.w)
+  while c.m > 0 and not spent() do
     local id = redis.call('LINDEX', inbox, -1)
     if not id then return end
-    seen = seen + 1
+    spend(ITEM)
     -- The id goes through the processing list of its type's queue, so that
     -- everybody who looks for it later finds it where any other task is.
     local h = fields(id, {'type', 'priority'})
@@ -194,9 +195,9 @@ local function sweep(c, now)
   local r = new_reply(state, now)
   if state ~= 'ok' then return r end
   local paused = {}
-  r[7] = redis.call('SMEMBERS', P .. 'autobot:paused')
+  r[7] = redis.call('SMEMBERS', PAUSED)
   for _, name in ipairs(r[7]) do paused[name] = true end
-  if redis.call('SISMEMBER', P .. 'autobot:cordoned', c.w) == 1 then
+  if redis.call('SISMEMBER', CORDONED, c.w) == 1 then
     r[1] = 'cordoned'
     return r
   end
@@ -208,9 +209,8 @@ local function sweep(c, now)
   local lists = {}
   for i, name in ipairs(c.q) do lists[i] = queue_key(name) end
   if redis.call('EXISTS', unpack(lists)) == 0 then return r end
-  local seen = 0
   for i, name in ipairs(c.q) do
-    while not paused[name] and c.m > 0 and seen < LOOP_LIMIT do
+    while not paused[name] and c.m > 0 and not spent() do
       local id = redis.pcall('RPOPLPUSH', lists[i], processing_key(name))
       if type(id) == 'table' then
         if not string.find(id.err, 'WRONGTYPE', 1, true) then error(id.err) end
@@ -218,9 +218,10 @@ local function sweep(c, now)
         break
       end
       if not id then break end
-      seen = seen + 1
+      spend(ITEM)
       if take(c, r, name, id, now) == 'stop' then break end
     end
   end
+  if spent() and c.m > 0 then r[8] = 1 end
   return r
 end

@@ -1,5 +1,6 @@
 -- unexclude drops the exclude list of a waiting task.
 -- KEYS  task
+-- found none
 -- ARGV  prefix, id, the list as it was read
 -- Returns 1 when it was dropped.
 local h = fields(ARGV[2], {'status', 'exclude'})
