@@ -66,6 +66,7 @@ type TypeDescription struct {
 	Schema         json.RawMessage // JSON Schema of the payload, optional
 	DefaultTimeout time.Duration   // 0: the agent's default
 	MaxTimeout     time.Duration   // 0: no limit of its own
+	Inputs         bool            // payloads may refer to artifacts, which the agent fetches: see Task.Input
 }
 
 // Health is an executor's own view of its health.
@@ -85,6 +86,7 @@ type Task struct {
 	Deadline time.Time       // also the deadline of the context
 	SpoolDir string          // private directory for artifacts, exists, absolute
 	Secrets  map[string]string
+	Inputs   map[string]string // fetched artifacts: sha256 in hexadecimal to absolute path
 	Trace    string
 
 	emit func(Event)

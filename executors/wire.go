@@ -95,7 +95,7 @@ func describeToWire(d Description) *executorpb.DescribeReply {
 	for _, t := range d.Types {
 		w := &executorpb.TaskType{
 			Type: validUTF8(t.Type), Schema: t.Schema,
-			DefaultTimeoutMs: t.DefaultTimeout.Milliseconds(), MaxTimeoutMs: t.MaxTimeout.Milliseconds(),
+			DefaultTimeoutMs: t.DefaultTimeout.Milliseconds(), MaxTimeoutMs: t.MaxTimeout.Milliseconds(), Inputs: t.Inputs,
 		}
 		for _, op := range t.Ops {
 			w.Ops = append(w.Ops, validUTF8(op))
@@ -114,7 +114,7 @@ func describeFromWire(r *executorpb.DescribeReply) Description {
 	for _, t := range r.GetTypes() {
 		d.Types = append(d.Types, TypeDescription{
 			Type: t.GetType(), Ops: t.GetOps(), Schema: t.GetSchema(),
-			DefaultTimeout: millis(t.GetDefaultTimeoutMs()), MaxTimeout: millis(t.GetMaxTimeoutMs()),
+			DefaultTimeout: millis(t.GetDefaultTimeoutMs()), MaxTimeout: millis(t.GetMaxTimeoutMs()), Inputs: t.GetInputs(),
 		})
 	}
 	return d
@@ -129,7 +129,7 @@ func millis(ms int64) time.Duration {
 func taskToWire(t Task) *executorpb.Start {
 	start := &executorpb.Start{
 		TaskId: t.ID, Attempt: t.Attempt, Type: t.Type, Payload: t.Payload,
-		SpoolDir: t.SpoolDir, Secrets: t.Secrets, Trace: validUTF8(t.Trace),
+		SpoolDir: t.SpoolDir, Secrets: t.Secrets, Inputs: t.Inputs, Trace: validUTF8(t.Trace),
 	}
 	if !t.Deadline.IsZero() {
 		start.DeadlineUnixMs = t.Deadline.UnixMilli()
@@ -140,7 +140,7 @@ func taskToWire(t Task) *executorpb.Start {
 func taskFromWire(s *executorpb.Start) Task {
 	t := Task{
 		ID: s.GetTaskId(), Attempt: s.GetAttempt(), Type: s.GetType(), Payload: s.GetPayload(),
-		SpoolDir: s.GetSpoolDir(), Secrets: s.GetSecrets(), Trace: s.GetTrace(),
+		SpoolDir: s.GetSpoolDir(), Secrets: s.GetSecrets(), Inputs: s.GetInputs(), Trace: s.GetTrace(),
 	}
 	if ms := s.GetDeadlineUnixMs(); ms > 0 {
 		t.Deadline = time.UnixMilli(ms)

@@ -42,6 +42,7 @@ type TypeStatus struct {
 	Ops            []string      `json:"ops,omitempty"`
 	DefaultTimeout time.Duration `json:"default_timeout,omitempty"`
 	MaxTimeout     time.Duration `json:"max_timeout,omitempty"`
+	Inputs         bool          `json:"inputs,omitempty"` // payloads may refer to artifacts
 }
 
 // Status returns one entry per executor, sorted by name.
@@ -102,5 +103,5 @@ func (u *unit) status(now time.Time) Status {
 }
 
 func typeStatus(t executors.TypeDescription) TypeStatus {
-	return TypeStatus{Type: t.Type, Ops: t.Ops, DefaultTimeout: t.DefaultTimeout, MaxTimeout: t.MaxTimeout}
+	return TypeStatus{Type: t.Type, Ops: t.Ops, DefaultTimeout: t.DefaultTimeout, MaxTimeout: t.MaxTimeout, Inputs: t.Inputs}
 }

@@ -66,6 +66,13 @@ func (k *keeper) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	sum := strings.TrimPrefix(r.URL.Path, "/api/artifacts/")
 	switch r.Method {
+	case http.MethodGet:
+		c, ok := k.content[sum]
+		if !ok {
+			http.Error(w, `{"detail":"no such artifact"}`, http.StatusNotFound)
+			return
+		}
+		_, _ = w.Write(c)
 	case http.MethodHead:
 		c, ok := k.content[sum]
 		if !ok {

@@ -97,7 +97,11 @@ func (a *attempt) run() ([]spool.Record, error) {
 		return nil, &noRoomError{err}
 	}
 	defer a.w.o.Spool.Discard(r.claim.ID, r.claim.Attempt)
-	if err := a.call(ctx, dir); err != nil {
+	inputs, err := a.inputs(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.call(ctx, dir, inputs); err != nil {
 		// A failed run may have left a screenshot of the failure.
 		return a.keepPartial(ctx, err)
 	}
@@ -120,7 +124,7 @@ func (a *attempt) left() time.Duration {
 }
 
 // call runs the task in its executor.
-func (a *attempt) call(ctx context.Context, dir string) error {
+func (a *attempt) call(ctx context.Context, dir string, inputs map[string]string) error {
 	r := a.r
 	deadline, _ := ctx.Deadline()
 	if err := ctx.Err(); err != nil {
@@ -129,7 +133,7 @@ func (a *attempt) call(ctx context.Context, dir string) error {
 	began := time.Now()
 	result, err := a.w.o.Executors.Execute(ctx, Job{Solo: a.solo, Task: executors.Task{
 		ID: r.claim.ID, Attempt: r.claim.Attempt, Type: r.claim.Type, Payload: r.claim.Payload,
-		Deadline: deadline, SpoolDir: dir, Trace: r.claim.Trace,
+		Deadline: deadline, SpoolDir: dir, Inputs: inputs, Trace: r.claim.Trace,
 	}}, a.sink)
 	a.ran = max(time.Since(began), 0)
 	a.by = result

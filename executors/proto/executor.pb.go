@@ -186,6 +186,7 @@ type TaskType struct {
 	Schema           []byte                 `protobuf:"bytes,3,opt,name=schema,proto3" json:"schema,omitempty"` // JSON Schema, may be empty
 	DefaultTimeoutMs int64                  `protobuf:"varint,4,opt,name=default_timeout_ms,json=defaultTimeoutMs,proto3" json:"default_timeout_ms,omitempty"`
 	MaxTimeoutMs     int64                  `protobuf:"varint,5,opt,name=max_timeout_ms,json=maxTimeoutMs,proto3" json:"max_timeout_ms,omitempty"`
+	Inputs           bool                   `protobuf:"varint,6,opt,name=inputs,proto3" json:"inputs,omitempty"` // the agent fetches the artifacts that a payload refers to
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -253,6 +254,13 @@ func (x *TaskType) GetMaxTimeoutMs() int64 {
 		return x.MaxTimeoutMs
 	}
 	return 0
+}
+
+func (x *TaskType) GetInputs() bool {
+	if x != nil {
+		return x.Inputs
+	}
+	return false
 }
 
 type HealthRequest struct {
@@ -619,6 +627,7 @@ type Start struct {
 	SpoolDir       string                 `protobuf:"bytes,6,opt,name=spool_dir,json=spoolDir,proto3" json:"spool_dir,omitempty"`
 	Secrets        map[string]string      `protobuf:"bytes,7,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Trace          string                 `protobuf:"bytes,8,opt,name=trace,proto3" json:"trace,omitempty"`
+	Inputs         map[string]string      `protobuf:"bytes,9,rep,name=inputs,proto3" json:"inputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // sha256 in hexadecimal -> absolute path
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -707,6 +716,13 @@ func (x *Start) GetTrace() string {
 		return x.Trace
 	}
 	return ""
+}
+
+func (x *Start) GetInputs() map[string]string {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
 }
 
 type Cancel struct {
@@ -1340,13 +1356,14 @@ const file_executor_proto_rawDesc = "" +
 	"\fcapabilities\x18\b \x03(\tR\fcapabilities\x12\x14\n" +
 	"\x05ready\x18\t \x01(\bR\x05ready\x12\x18\n" +
 	"\areasons\x18\n" +
-	" \x03(\tR\areasons\"\x9c\x01\n" +
+	" \x03(\tR\areasons\"\xb4\x01\n" +
 	"\bTaskType\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x10\n" +
 	"\x03ops\x18\x02 \x03(\tR\x03ops\x12\x16\n" +
 	"\x06schema\x18\x03 \x01(\fR\x06schema\x12,\n" +
 	"\x12default_timeout_ms\x18\x04 \x01(\x03R\x10defaultTimeoutMs\x12$\n" +
-	"\x0emax_timeout_ms\x18\x05 \x01(\x03R\fmaxTimeoutMs\"\x0f\n" +
+	"\x0emax_timeout_ms\x18\x05 \x01(\x03R\fmaxTimeoutMs\x12\x16\n" +
+	"\x06inputs\x18\x06 \x01(\bR\x06inputs\"\x0f\n" +
 	"\rHealthRequest\"t\n" +
 	"\vHealthReply\x12\x14\n" +
 	"\x05ready\x18\x01 \x01(\bR\x05ready\x12\x1b\n" +
@@ -1365,7 +1382,7 @@ const file_executor_proto_rawDesc = "" +
 	"\vHostMessage\x122\n" +
 	"\x05start\x18\x01 \x01(\v2\x1a.autobot.executor.v1.StartH\x00R\x05start\x125\n" +
 	"\x06cancel\x18\x02 \x01(\v2\x1b.autobot.executor.v1.CancelH\x00R\x06cancelB\t\n" +
-	"\amessage\"\xc4\x02\n" +
+	"\amessage\"\xbf\x03\n" +
 	"\x05Start\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12\x12\n" +
@@ -1374,8 +1391,12 @@ const file_executor_proto_rawDesc = "" +
 	"\x10deadline_unix_ms\x18\x05 \x01(\x03R\x0edeadlineUnixMs\x12\x1b\n" +
 	"\tspool_dir\x18\x06 \x01(\tR\bspoolDir\x12A\n" +
 	"\asecrets\x18\a \x03(\v2'.autobot.executor.v1.Start.SecretsEntryR\asecrets\x12\x14\n" +
-	"\x05trace\x18\b \x01(\tR\x05trace\x1a:\n" +
+	"\x05trace\x18\b \x01(\tR\x05trace\x12>\n" +
+	"\x06inputs\x18\t \x03(\v2&.autobot.executor.v1.Start.InputsEntryR\x06inputs\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
+	"\vInputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\";\n" +
 	"\x06Cancel\x12\x17\n" +
@@ -1445,7 +1466,7 @@ func file_executor_proto_rawDescGZIP() []byte {
 	return file_executor_proto_rawDescData
 }
 
-var file_executor_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_executor_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_executor_proto_goTypes = []any{
 	(*DescribeRequest)(nil), // 0: autobot.executor.v1.DescribeRequest
 	(*DescribeReply)(nil),   // 1: autobot.executor.v1.DescribeReply
@@ -1467,35 +1488,37 @@ var file_executor_proto_goTypes = []any{
 	(*Warning)(nil),         // 17: autobot.executor.v1.Warning
 	(*Failure)(nil),         // 18: autobot.executor.v1.Failure
 	nil,                     // 19: autobot.executor.v1.Start.SecretsEntry
-	nil,                     // 20: autobot.executor.v1.Artifact.MetaEntry
+	nil,                     // 20: autobot.executor.v1.Start.InputsEntry
+	nil,                     // 21: autobot.executor.v1.Artifact.MetaEntry
 }
 var file_executor_proto_depIdxs = []int32{
 	2,  // 0: autobot.executor.v1.DescribeReply.types:type_name -> autobot.executor.v1.TaskType
 	10, // 1: autobot.executor.v1.HostMessage.start:type_name -> autobot.executor.v1.Start
 	11, // 2: autobot.executor.v1.HostMessage.cancel:type_name -> autobot.executor.v1.Cancel
 	19, // 3: autobot.executor.v1.Start.secrets:type_name -> autobot.executor.v1.Start.SecretsEntry
-	13, // 4: autobot.executor.v1.ExecutorMessage.progress:type_name -> autobot.executor.v1.Progress
-	14, // 5: autobot.executor.v1.ExecutorMessage.log:type_name -> autobot.executor.v1.Log
-	15, // 6: autobot.executor.v1.ExecutorMessage.artifact:type_name -> autobot.executor.v1.Artifact
-	16, // 7: autobot.executor.v1.ExecutorMessage.outcome:type_name -> autobot.executor.v1.Outcome
-	20, // 8: autobot.executor.v1.Artifact.meta:type_name -> autobot.executor.v1.Artifact.MetaEntry
-	17, // 9: autobot.executor.v1.Outcome.warnings:type_name -> autobot.executor.v1.Warning
-	18, // 10: autobot.executor.v1.Outcome.failure:type_name -> autobot.executor.v1.Failure
-	0,  // 11: autobot.executor.v1.Executor.Describe:input_type -> autobot.executor.v1.DescribeRequest
-	3,  // 12: autobot.executor.v1.Executor.Health:input_type -> autobot.executor.v1.HealthRequest
-	9,  // 13: autobot.executor.v1.Executor.Attach:input_type -> autobot.executor.v1.HostMessage
-	5,  // 14: autobot.executor.v1.Executor.Drain:input_type -> autobot.executor.v1.DrainRequest
-	7,  // 15: autobot.executor.v1.Executor.Shutdown:input_type -> autobot.executor.v1.ShutdownRequest
-	1,  // 16: autobot.executor.v1.Executor.Describe:output_type -> autobot.executor.v1.DescribeReply
-	4,  // 17: autobot.executor.v1.Executor.Health:output_type -> autobot.executor.v1.HealthReply
-	12, // 18: autobot.executor.v1.Executor.Attach:output_type -> autobot.executor.v1.ExecutorMessage
-	6,  // 19: autobot.executor.v1.Executor.Drain:output_type -> autobot.executor.v1.DrainReply
-	8,  // 20: autobot.executor.v1.Executor.Shutdown:output_type -> autobot.executor.v1.ShutdownReply
-	16, // [16:21] is the sub-list for method output_type
-	11, // [11:16] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	20, // 4: autobot.executor.v1.Start.inputs:type_name -> autobot.executor.v1.Start.InputsEntry
+	13, // 5: autobot.executor.v1.ExecutorMessage.progress:type_name -> autobot.executor.v1.Progress
+	14, // 6: autobot.executor.v1.ExecutorMessage.log:type_name -> autobot.executor.v1.Log
+	15, // 7: autobot.executor.v1.ExecutorMessage.artifact:type_name -> autobot.executor.v1.Artifact
+	16, // 8: autobot.executor.v1.ExecutorMessage.outcome:type_name -> autobot.executor.v1.Outcome
+	21, // 9: autobot.executor.v1.Artifact.meta:type_name -> autobot.executor.v1.Artifact.MetaEntry
+	17, // 10: autobot.executor.v1.Outcome.warnings:type_name -> autobot.executor.v1.Warning
+	18, // 11: autobot.executor.v1.Outcome.failure:type_name -> autobot.executor.v1.Failure
+	0,  // 12: autobot.executor.v1.Executor.Describe:input_type -> autobot.executor.v1.DescribeRequest
+	3,  // 13: autobot.executor.v1.Executor.Health:input_type -> autobot.executor.v1.HealthRequest
+	9,  // 14: autobot.executor.v1.Executor.Attach:input_type -> autobot.executor.v1.HostMessage
+	5,  // 15: autobot.executor.v1.Executor.Drain:input_type -> autobot.executor.v1.DrainRequest
+	7,  // 16: autobot.executor.v1.Executor.Shutdown:input_type -> autobot.executor.v1.ShutdownRequest
+	1,  // 17: autobot.executor.v1.Executor.Describe:output_type -> autobot.executor.v1.DescribeReply
+	4,  // 18: autobot.executor.v1.Executor.Health:output_type -> autobot.executor.v1.HealthReply
+	12, // 19: autobot.executor.v1.Executor.Attach:output_type -> autobot.executor.v1.ExecutorMessage
+	6,  // 20: autobot.executor.v1.Executor.Drain:output_type -> autobot.executor.v1.DrainReply
+	8,  // 21: autobot.executor.v1.Executor.Shutdown:output_type -> autobot.executor.v1.ShutdownReply
+	17, // [17:22] is the sub-list for method output_type
+	12, // [12:17] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_executor_proto_init() }
@@ -1519,7 +1542,7 @@ func file_executor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_executor_proto_rawDesc), len(file_executor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
