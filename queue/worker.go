@@ -39,9 +39,9 @@ type Serving struct {
 
 // Renewal answers a Beat.
 type Renewal struct {
-	Lost    []Fence // held claims that are not the worker's any more: stop them, publish nothing
-	Cancel  []Fence // held claims that somebody asked to cancel
-	Unknown []Fence // claims of this worker that it did not name; named in no two beats running, they are to be released
+	Lost    []Fence   // held claims that are not the worker's any more: stop them, publish nothing
+	Cancel  []Fence   // held claims that somebody asked to cancel
+	Unknown []Fence   // claims of this worker that it did not name; named in no two beats running, they are to be released
 	Time    time.Time // the server's clock; zero when this beat did not read it
 }
 

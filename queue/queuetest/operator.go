@@ -113,6 +113,15 @@ var operatorTests = []test{
 		w.equal("command", (<-commands).Kind, queue.CommandResume)
 		m.claimOne(id)
 	}},
+	{"tasks placed on a worker that is drained are for everybody", func(w *world) {
+		w.join("a")
+		b := w.join("b")
+		id := w.submit(queue.Submission{Worker: "a"})
+		w.equal("claims of another", ids(b.claim().Claims), []string{})
+		w.must(w.b.Cordon(w.ctx, "a"))
+		w.must(w.b.Discover(w.ctx))
+		b.claimOne(id)
+	}},
 	{"the owner of a running task is told to cancel it", func(w *world) {
 		m := w.join("w1")
 		commands, err := w.b.Commands(w.ctx, "w1")
@@ -151,5 +160,45 @@ var operatorTests = []test{
 			w.t.Fatalf("workers %+v", ws)
 		}
 		w.equal("capabilities", ws[0].Capabilities, []string{"echo", "vision"})
+	}},
+	{"a task that is cancelled shows that and no error of an earlier attempt", func(w *world) {
+		lease := w.lead("m")
+		for name, end := range map[string]func(m *member, id string){
+			"while it waits": func(m *member, id string) {},
+			"by its owner": func(m *member, id string) {
+				m.fail(m.held(id), queue.Failure{Message: "stopped on request", Code: "CANCELLED", Cancelled: true})
+			},
+			"while its owner hands it back": func(m *member, id string) { m.release(m.held(id)) },
+			"while its owner dies": func(m *member, id string) {
+				m.die()
+				_, err := w.b.Migrate(w.ctx, lease, m.id, []string{id})
+				w.must(err)
+			},
+			"while its owner starts again": func(m *member, id string) {
+				again := w.join(m.id)
+				_, err := w.b.Recover(w.ctx, m.id, again.generation, false)
+				w.must(err)
+			},
+			"while its owner crashes": func(m *member, id string) {
+				again := w.join(m.id)
+				_, err := w.b.Recover(w.ctx, m.id, again.generation, true)
+				w.must(err)
+			},
+		} {
+			m := w.join("w1")
+			id := w.submit(queue.Submission{})
+			m.fail(m.claimOne(id), queue.Failure{Message: "boom", Code: "ENGINE_ERROR", Retryable: true})
+			if name != "while it waits" {
+				m.claimOne(id)
+			}
+			_, err := w.b.Cancel(w.ctx, id, "me")
+			w.must(err)
+			end(m, id)
+			task := w.wantStatus(id, queue.StatusCancelled)
+			w.equal("code when cancelled "+name, task.ErrorCode, "CANCELLED")
+			if task.LastError == "boom" || task.LastError == "" {
+				w.t.Fatalf("last error %q when cancelled %s", task.LastError, name)
+			}
+		}
 	}},
 }

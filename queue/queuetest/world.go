@@ -140,6 +140,12 @@ func (m *member) claimOne(id string) queue.Claim {
 	return r.Claims[0]
 }
 
+// held is the claim of a task that the worker runs.
+func (m *member) held(id string) queue.Claim {
+	m.t.Helper()
+	return queue.Claim{Task: *m.wantStatus(id, queue.StatusRunning)}
+}
+
 func ids(cs []queue.Claim) []string {
 	out := []string{}
 	for _, c := range cs {

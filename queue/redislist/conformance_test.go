@@ -18,7 +18,9 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestConformance(t *testing.T) {
 	t.Run("redis", func(t *testing.T) {
-		queuetest.Exercise(t, opener(redistest.Start(t).Addr()))
+		srv := redistest.Start(t)
+		watchKeys(t, srv).all = true
+		queuetest.Exercise(t, opener(srv.Addr()))
 	})
 	t.Run("miniredis", func(t *testing.T) {
 		queuetest.Exercise(t, opener(redistest.StartMini(t)))

@@ -26,7 +26,9 @@ type foreign struct {
 
 func newForeign(t *testing.T) *foreign {
 	t.Parallel()
-	rdb := redistest.Start(t).Client(t)
+	srv := redistest.Start(t)
+	watchKeys(t, srv)
+	rdb := srv.Client(t)
 	f := &foreign{T: t, rdb: rdb, b: redislist.New(rdb, redislist.Options{RetryBackoff: -1})}
 	types := []string{"general", "tts"}
 	g, err := f.b.Register(t.Context(), queue.Registration{WorkerID: "ours", NodeID: "n", Capabilities: types,

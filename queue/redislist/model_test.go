@@ -19,7 +19,9 @@ import (
 // heals and every task has to end, with nothing left behind.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.Start(t).Client(t)
+	srv := redistest.Start(t)
+	watchKeys(t, srv)
+	rdb := srv.Client(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		m := newModel(rt, rdb)
 		rt.Repeat(m.actions())

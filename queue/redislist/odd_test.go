@@ -1,6 +1,7 @@
 package redislist_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -348,5 +349,39 @@ func TestHeartbeatUnderMaxmemory(t *testing.T) {
 		_, err := f.b.Renew(t.Context(), queue.Beat{WorkerID: "ours", Generation: f.g, JSON: json.RawMessage(`{"n":2}`), TTL: time.Minute})
 		f.ok(err)
 		f.want("GET worker:ours:heartbeat", `{"n":2}`)
+	})
+}
+
+func TestFaultsAreTold(t *testing.T) {
+	t.Run("the reaper tells of an id without a task", func(t *testing.T) {
+		f := newForeign(t)
+		f.cli("LPUSH queue:general:processing ghost")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		events, err := f.b.Watch(ctx, "")
+		f.ok(err)
+		r, err := f.b.Reap(ctx, f.lead(), "general", []string{"ghost"})
+		if err != nil || r.Removed != 1 {
+			t.Fatalf("reap %+v, %v", r, err)
+		}
+		f.want("LLEN queue:general:processing", int64(0))
+		for e := range events {
+			var detail struct{ Alarm, Queue string }
+			if e.Kind != queue.EventAlarm {
+				continue
+			}
+			f.ok(json.Unmarshal(e.Data, &detail))
+			if e.Task != "ghost" || detail.Alarm != "missing_task" || detail.Queue != "general" {
+				t.Fatalf("event %+v, %+v", e, detail)
+			}
+			return
+		}
+		t.Fatal("no alarm")
+	})
+	t.Run("a task that was cancelled between two attempts shows that and no earlier error", func(t *testing.T) {
+		f := newForeign(t)
+		f.enqueue("general", "t1", "last_error", "boom", "cancel_requested", "1")
+		f.onlyNote(f.claim(), queue.NoteCancelled)
+		f.want("HGET task:t1 last_error", "cancelled before it started again")
 	})
 }
