@@ -38,7 +38,11 @@ func (c catalogue) find(id string) (Voice, error) {
 		err.Hint = "use a voice that op list_voices shows, for example " + c.def
 		return Voice{}, err
 	}
-	return Voice{}, notFound("voice", id, threeNearest(id, c.ids()))
+	err := notFound("voice", id, threeNearest(id, c.ids()))
+	if piperQuality.MatchString(id) {
+		err.Hint += "; neural voices: autobot-agent engines list, or models add FILE --task tts"
+	}
+	return Voice{}, err
 }
 
 var languageGrammar = regexp.MustCompile(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`)
@@ -152,7 +156,7 @@ func neuralVoice(id string) string {
 	return ""
 }
 
-func notFound(kind, name string, near []string) error {
+func notFound(kind, name string, near []string) *executors.Error {
 	err := executors.Errorf(executors.CodeNotFound, "%s %q is not installed; nearest: %s", kind, name, strings.Join(near, ", "))
 	err.Field = kind
 	err.Hint = "op list_voices shows all voices and their languages"

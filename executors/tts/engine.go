@@ -33,7 +33,7 @@ type Segment struct {
 	Voice     Voice   // one of Engine.Voices
 	RateWPM   int     // words per minute, 80..450
 	Pitch     int     // 0..99, 50 is the voice's own
-	Volume    float64 // 0..2, 1 is the voice's own
+	Volume    float64 // 0..2, 1 is the voice's own; an engine that is at full scale stays there
 	Continues bool    // the sentence goes on in the next segment: no pause after this one
 	Dir       string  // private directory for the engine's temporary files
 }
@@ -47,7 +47,8 @@ type Voice struct {
 	Gender    string   // male, female, or empty
 	Priority  int      // the engine's preference for Language, lower is better
 
-	SampleRate int // of its samples, in Hz
+	SampleRate int  // of its samples, in Hz
+	OnePitch   bool // it speaks in its own pitch only
 
 	priorities map[string]int // of Languages
 	engineName string         // what the engine itself calls the voice

@@ -3,10 +3,14 @@ package tts
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/autobot-fleet/autobot/executors"
+	"github.com/autobot-fleet/autobot/executors/engines"
 	"github.com/autobot-fleet/autobot/internal/buildinfo"
 )
 
@@ -27,12 +31,34 @@ type Executor struct {
 	more     []*booth // each may be missing
 }
 
-// New returns an executor on espeak-ng. The settings must be valid.
+// New returns an executor on espeak-ng and the installed Piper voices. The settings must be valid.
 func New(s Settings) (*Executor, error) {
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("settings of executor tts: %w", err)
 	}
-	return NewWithEngine(s, NewEspeak(s)), nil
+	espeak := NewEspeak(s)
+	return NewWithEngine(s, espeak, NewPiper(engines.Locate(), espeak, modelCache())), nil
+}
+
+// modelCache is where compiled voices are kept: in the executor's own home, or
+// nowhere.
+func modelCache() string {
+	home, err := os.UserHomeDir()
+	if err != nil || !filepath.IsAbs(home) {
+		return ""
+	}
+	return filepath.Join(home, ".cache", "openvino")
+}
+
+// Close frees what engines hold.
+func (e *Executor) Close() error {
+	var errs []error
+	for _, b := range append([]*booth{e.main}, e.more...) {
+		if c, ok := b.Engine.(executors.Closer); ok {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // NewWithEngine returns an executor on another engine and further ones.

@@ -46,6 +46,7 @@ type request struct {
 const (
 	minRate, maxRate = 80, 450
 	maxPitch         = 99
+	voicePitch       = 50 // the voice's own
 	maxVolume        = 2
 )
 
@@ -66,7 +67,7 @@ type job struct {
 // check turns the payload into a job, or says what is wrong with it. It starts
 // nothing. raw is the payload as it came.
 func (r request) check(raw []byte, voices catalogue, maxRunes int) (job, error) {
-	j := job{format: formatWAV, rateWPM: 175, pitch: 50, volume: 1}
+	j := job{format: formatWAV, rateWPM: 175, pitch: voicePitch, volume: 1}
 	var err error
 	if j.text, err = r.checkText(raw, maxRunes); err != nil {
 		return job{}, err
@@ -99,6 +100,9 @@ func (r request) check(raw []byte, voices catalogue, maxRunes int) (job, error) 
 	if j.voice, err = r.pickVoice(voices); err != nil {
 		return job{}, err
 	}
+	if r.Pitch != nil && j.pitch != voicePitch && j.voice.OnePitch {
+		return job{}, onePitch(j.voice, "pitch")
+	}
 	if j.sampleRate == 0 {
 		j.sampleRate = j.voice.SampleRate
 	}
@@ -117,8 +121,21 @@ func (j *job) readSSML() error {
 	if language != "" && !j.voice.covers(language) {
 		return executors.Invalid("text", "xml:lang is %q, voice %s speaks %s; give the language or a voice that speaks it", short(language, 40), j.voice.ID, j.voice.Language)
 	}
+	for _, p := range passages {
+		if p.text != "" && p.manner.pitch != 1 && j.voice.OnePitch {
+			return onePitch(j.voice, "text")
+		}
+	}
 	j.passages = append([]passage{}, passages...) // never nil: it is an SSML document
 	return nil
+}
+
+// onePitch refuses what would not be heard.
+func onePitch(v Voice, field string) error {
+	err := executors.Errorf(executors.CodeUnsupported, "%s: voice %s speaks in its own pitch only", field, v.ID)
+	err.Field = field
+	err.Hint = "leave pitch out, or use a voice of espeak-ng"
+	return err
 }
 
 // checkText returns the trimmed text.

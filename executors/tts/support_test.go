@@ -18,7 +18,7 @@ import (
 	"github.com/autobot-fleet/autobot/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { leaktest.MainThen(m, closeJoe) }
 
 // spoken is all that one task gave.
 type spoken struct {

@@ -164,7 +164,7 @@ func TestFieldsAreChecked(t *testing.T) {
 		{"voice with a path", "voice", "../../etc/passwd", executors.CodeInvalidInput, "voice"},
 		{"voice that is not there", "voice", "nosuch", executors.CodeNotFound, "nearest:"},
 		{"voice alias that is not there", "voice_id", "en-uss", executors.CodeNotFound, "en-us"},
-		{"neural voice that is not installed", "voice", "en-us-joe-medium", executors.CodeNotFound, "nearest"},
+		{"neural voice that is not installed", "voice", "en-us-nobody-medium", executors.CodeNotFound, "engines list"},
 		{"language that nobody speaks", "language", "xx-YY", executors.CodeNotFound, "nearest:"},
 		{"language that is none", "language", "!", executors.CodeInvalidInput, "BCP-47"},
 		{"unknown format", "format", "aiff", executors.CodeInvalidInput, "wav"},

@@ -23,7 +23,14 @@ const patience = 15 * time.Second
 // or with 1 if they passed but left goroutines running. opts name goroutines
 // that a package cannot end, each with a comment that says why.
 func Main(m *testing.M, opts ...goleak.Option) {
+	MainThen(m, func() {}, opts...)
+}
+
+// MainThen is Main for a package whose tests share something: last ends it
+// after the tests, before goroutines are looked for.
+func MainThen(m *testing.M, last func(), opts ...goleak.Option) {
 	code := m.Run()
+	last()
 	if code == 0 {
 		if err := find(opts); err != nil {
 			fmt.Fprintln(os.Stderr, "goroutines left behind by the tests:", err)
