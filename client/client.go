@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/autobot-fleet/autobot/fleet"
+	"github.com/autobot-fleet/autobot/internal/apiwire"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -204,7 +205,8 @@ func (c *Client) Queues(ctx context.Context) ([]queue.QueueInfo, error) {
 	return settle(c.queue.Queues(ctx))
 }
 
-// PauseQueue stops claims from a queue; submitting to it stays possible.
+// PauseQueue stops claims from a queue; submitting to it stays possible. A
+// queue may be paused before its first task: see QueueNote.
 func (c *Client) PauseQueue(ctx context.Context, name string) error {
 	return away(c.queue.Pause(ctx, name))
 }
@@ -212,6 +214,21 @@ func (c *Client) PauseQueue(ctx context.Context, name string) error {
 // ResumeQueue lets claims from a queue go on.
 func (c *Client) ResumeQueue(ctx context.Context, name string) error {
 	return away(c.queue.Resume(ctx, name))
+}
+
+// QueueNote says what deserves a look before a queue is paused (or, with pause
+// false, resumed): that no task has used the name yet, or that it is not paused,
+// and the nearest known name. It is "" when there is nothing to say.
+func (c *Client) QueueNote(ctx context.Context, name string, pause bool) (string, error) {
+	queues, err := c.Queues(ctx)
+	if err != nil {
+		return "", err
+	}
+	workers, err := settle(c.queue.Workers(ctx))
+	if err != nil {
+		return "", err
+	}
+	return apiwire.QueueNote(name, pause, queues, workers), nil
 }
 
 // FailoverLog returns up to n failover events, newest first; n is 1..500.

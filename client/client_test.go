@@ -153,6 +153,12 @@ func TestALifeOfTasks(t *testing.T) {
 		if err := errors.Join(c.PauseQueue(ctx, "normal:echo"), c.ResumeQueue(ctx, "normal:echo"), c.Drain(ctx, workerID), c.Resume(ctx, workerID)); err != nil {
 			t.Error(err)
 		}
+		if note, err := c.QueueNote(ctx, "normal:ecko", true); err != nil || !strings.Contains(note, "no task has used this queue yet") || !strings.Contains(note, "nearest: normal:echo") {
+			t.Errorf("note %q, %v", note, err)
+		}
+		if note, err := c.QueueNote(ctx, "normal:echo", true); err != nil || note != "" {
+			t.Errorf("note %q, %v", note, err)
+		}
 		workers, err := c.Workers(ctx)
 		if err != nil || len(workers) != 1 || workers[0].State != "alive" || !workers[0].Serves("echo") {
 			t.Errorf("workers %+v, %v", workers, err)

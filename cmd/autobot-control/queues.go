@@ -18,9 +18,9 @@ func newQueuesCommand(env *environment) *cobra.Command {
 	o.add(c)
 	c.AddCommand(newQueuesList(env, o),
 		newQueuesChange(env, o, "pause NAME...", "Stop claims from queues; what runs goes on, and submitting stays possible",
-			"paused", (*client.Client).PauseQueue),
+			true, (*client.Client).PauseQueue),
 		newQueuesChange(env, o, "resume NAME...", "Let claims from paused queues go on",
-			"resumed", (*client.Client).ResumeQueue))
+			false, (*client.Client).ResumeQueue))
 	return c
 }
 
@@ -90,8 +90,9 @@ func printQueues(w io.Writer, list []queue.QueueInfo, all bool) error {
 	return cli.Table(w, []string{"QUEUE", "WAITING", "RUNNING", "OLDEST", "WORKERS", "NOTE"}, rows)
 }
 
-// newQueuesChange is pause and resume.
-func newQueuesChange(env *environment, o *connection, use, short, done string, do func(*client.Client, context.Context, string) error) *cobra.Command {
+// newQueuesChange is pause and resume. A name that nobody knows is no fault: a
+// queue may be paused before its first task. It is told on the standard error.
+func newQueuesChange(env *environment, o *connection, use, short string, pause bool, do func(*client.Client, context.Context, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,
 		Short: short,
@@ -103,7 +104,22 @@ func newQueuesChange(env *environment, o *connection, use, short, done string, d
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.use(c.Context(), env, func(ctx context.Context, cl *client.Client) error {
-				return eachNamed(env, "queue", args, func(name string) (string, error) { return done, do(cl, ctx, name) })
+				var notes []string
+				err := eachNamed(env, "queue", args, func(name string) (string, error) {
+					note, noteErr := cl.QueueNote(ctx, name, pause)
+					err := do(cl, ctx, name)
+					if err == nil && noteErr == nil && note != "" {
+						notes = append(notes, name+": "+note)
+					}
+					if pause {
+						return "paused", err
+					}
+					return "resumed", err
+				})
+				for _, note := range notes {
+					_, _ = fmt.Fprintln(env.Stderr, cli.Printable(note))
+				}
+				return err
 			})
 		},
 	}

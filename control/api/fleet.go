@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -34,17 +35,32 @@ func (a *API) resumeQueue(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) setPaused(w http.ResponseWriter, r *http.Request, paused bool) error {
 	name := r.PathValue("name")
-	if name == "" || len(name) > maxKey {
-		return invalid("queue", "must have 1-%d bytes", maxKey)
+	if err := queue.CheckQueue(name); err != nil {
+		return err
 	}
 	set, what := a.Queue.Resume, "resume"
 	if paused {
 		set, what = a.Queue.Pause, "pause"
 	}
+	note := a.queueNote(r.Context(), name, paused)
 	if err := set(r.Context(), name); err != nil {
 		return fmt.Errorf("%s queue %s: %w", what, show(name), err)
 	}
-	return ok(w, apiwire.QueueReply{Queue: name, Paused: paused})
+	return ok(w, apiwire.QueueReply{Queue: name, Paused: paused, Note: note})
+}
+
+// queueNote looks at the fleet before a queue is changed. What it cannot see it
+// says nothing about: that must not keep anybody from pausing.
+func (a *API) queueNote(ctx context.Context, name string, pause bool) string {
+	queues, err := a.Queue.Queues(ctx)
+	if err != nil {
+		return ""
+	}
+	workers, err := a.Queue.Workers(ctx)
+	if err != nil {
+		return ""
+	}
+	return apiwire.QueueNote(name, pause, queues, workers)
 }
 
 // listWorkers serves GET /api/workers.

@@ -115,6 +115,13 @@ func TestOperators(t *testing.T) {
 	r.want("POST", "/api/queues/high:tts/pause", "", 200, `{"queue":"high:tts","paused":true}`)
 	r.want("GET", "/api/queues", "", 200, `{"queues":[{"name":"high:tts","waiting":3,"processing":1,"paused":true,"watchers":-1,"oldest_seconds":1.5}]}`)
 	r.want("POST", "/api/queues/high:tts/resume", "", 200, `{"queue":"high:tts","paused":false}`)
+	r.want("POST", "/api/queues/high:tts/resume", "", 200, `{"queue":"high:tts","paused":false,"note":"it was not paused"}`)
+	r.want("POST", "/api/queues/high:tst/pause", "", 200, `~"note":"no task has used this queue yet and no living worker serves it; nearest: high:tts"`)
+	for _, bad := range []string{"urgent:tts", "high", "high:", "processing", "a%20b", "a%2Fb", strings.Repeat("x", 200)} {
+		for _, what := range []string{"pause", "resume"} {
+			r.want("POST", "/api/queues/"+bad+"/"+what, "", 400, `~queue: `)
+		}
+	}
 }
 
 func TestRetryMany(t *testing.T) {

@@ -15,10 +15,13 @@ type PriorityRequest struct {
 	Priority json.RawMessage `json:"priority"`
 }
 
-// QueueReply answers POST /api/queues/{name}/pause and /resume.
+// QueueReply answers POST /api/queues/{name}/pause and /resume. Note says, of a
+// name that no task has used yet or of a queue that was not paused, that it is
+// so.
 type QueueReply struct {
 	Queue  string `json:"queue"`
 	Paused bool   `json:"paused"`
+	Note   string `json:"note,omitempty"`
 }
 
 // WorkerReply answers POST /api/workers/{id}/drain and /resume.
