@@ -163,26 +163,6 @@ func repairFor(e ExecutorStatus) string {
 	return "get what the reason names, then: autobot-agent executors verify"
 }
 
-// engines checks the folder with inference engines.
-func (d *Doctor) engines() {
-	dir := d.Config.Engines.Dir
-	entries, err := os.ReadDir(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		d.found.Note("engines", "no engines folder (%s): only executors that need none will work", dir)
-	case err != nil:
-		d.found.Fault("engines", err.Error(), "let the user of the agent read "+dir+", or set engines.dir")
-	case len(entries) == 0:
-		d.found.Note("engines", "%s is empty", dir)
-	default:
-		names := make([]string, 0, len(entries))
-		for _, e := range entries {
-			names = append(names, e.Name())
-		}
-		d.found.OK("engines", "%s: %s", dir, strings.Join(names, ", "))
-	}
-}
-
 func orElse(s, otherwise string) string {
 	if s == "" {
 		return otherwise

@@ -48,7 +48,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 func (a *app) newRoot() *cobra.Command {
 	root := a.Root()
 	root.AddCommand(
-		newRun(a), newStatus(a), newDoctor(a), newExecutors(a), newEngines(a), newDrain(a), newResume(a),
+		newRun(a), newStatus(a), newDoctor(a), newExecutors(a), newEngines(a), newModels(a), newDrain(a), newResume(a),
 		a.NewConfig(a.check), a.NewVersion(), a.NewCompletion(), a.NewMan(),
 	)
 	return root
