@@ -11,9 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// dialer returns the function that opens connections for db. It returns no
-// error: see undialed.
-func (m *Manager) dialer(db *database) func(ctx context.Context, network, addr string) (net.Conn, error) {
+// dialer returns the function that opens connections for db until closed ends.
+// That function returns no error: see undialed.
+func (m *Manager) dialer(closed context.Context, db *database) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	d := &net.Dialer{
 		Timeout: m.cfg.DialTimeout,
 		KeepAliveConfig: net.KeepAliveConfig{
@@ -23,6 +23,7 @@ func (m *Manager) dialer(db *database) func(ctx context.Context, network, addr s
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, m.cfg.DialTimeout)
 		defer cancel()
+		defer context.AfterFunc(closed, cancel)() // go-redis would let it go on
 		conn, err := d.DialContext(ctx, network, addr)
 		if err == nil && m.tls != nil && network != "unix" {
 			conn, err = handshake(ctx, conn, addr, m.tls)

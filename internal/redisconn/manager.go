@@ -28,6 +28,9 @@ type Manager struct {
 	reg     prometheus.Registerer
 	pools   *poolCollector
 
+	life context.Context // ends with Close
+	end  context.CancelFunc
+
 	mu        sync.Mutex
 	closed    bool
 	databases map[string]*database
@@ -66,6 +69,7 @@ func New(cfg Config, log *zap.Logger, reg prometheus.Registerer) (*Manager, erro
 		cfg: cfg.withDefaults(), address: addr, log: log, reg: reg,
 		databases: map[string]*database{}, own: map[redis.UniversalClient]bool{},
 	}
+	m.life, m.end = context.WithCancel(context.Background())
 	if err := m.useSecretFiles(); err != nil {
 		return nil, err
 	}
@@ -164,20 +168,23 @@ func (m *Manager) Dedicated(name string, o DedicatedOptions) (redis.UniversalCli
 	if o.PoolSize > 0 {
 		s.poolSize = o.PoolSize
 	}
-	c := m.open(db, s)
+	life, end := context.WithCancel(m.life)
+	c := m.open(life, db, s)
 	c.AddHook(&hook{db: db})
 	m.own[c] = true
-	return &dedicated{UniversalClient: c, m: m}, nil
+	return &dedicated{UniversalClient: c, m: m, end: end}, nil
 }
 
 // dedicated forgets itself when it is closed.
 type dedicated struct {
 	redis.UniversalClient
-	m *Manager
+	m   *Manager
+	end context.CancelFunc
 }
 
-// Close ends the connections.
+// Close ends the connections, and attempts to make one.
 func (d *dedicated) Close() error {
+	d.end()
 	d.m.mu.Lock()
 	delete(d.m.own, d.UniversalClient)
 	d.m.mu.Unlock()
@@ -220,6 +227,7 @@ func (m *Manager) Close() error {
 	if !closing {
 		return nil
 	}
+	m.end()
 	var errs []error
 	for _, c := range clients {
 		errs = append(errs, ignoreClosed(c.Close()))
@@ -249,7 +257,7 @@ func (m *Manager) openPool(name string) (*database, error) {
 	if db.pool != nil {
 		return db, nil
 	}
-	db.pool = m.open(db, m.poolSettings(db))
+	db.pool = m.open(m.life, db, m.poolSettings(db))
 	db.client = m.view(db, &hook{db: db})
 	db.guard = m.view(db, &hook{db: db, guarded: true})
 	m.own[db.pool] = true

@@ -3,6 +3,7 @@ package redisconn
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -196,6 +197,32 @@ func TestEachCallIsAnAttemptToConnect(t *testing.T) {
 		if err := c.Ping(t.Context()).Err(); err != nil {
 			t.Errorf("%s, the server is back: %v", name, err)
 		}
+	}
+}
+
+// A connection that is being made to a server that does not answer ends with
+// its client.
+func TestCloseEndsAnAttemptToConnect(t *testing.T) {
+	t.Parallel()
+	silent := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { _ = silent.Close() })
+	m, _ := newManager(t, Config{URL: "rediss://" + silent.Addr().String(), DialTimeout: time.Hour})
+	own := must(m.Dedicated(Main, DedicatedOptions{}))(t)
+	for _, tt := range []struct {
+		name   string
+		client redis.UniversalClient
+		end    func() error
+	}{{"of a client", own, own.Close}, {"of the manager", client(t, m, Main), m.Close}} {
+		failed := make(chan error, 1)
+		go func() { failed <- tt.client.Ping(context.Background()).Err() }()
+		conn := must(silent.Accept())(t) // it waits for the handshake of TLS now
+		if err := tt.end(); err != nil {
+			t.Error(err)
+		}
+		if err := <-failed; err == nil {
+			t.Errorf("%s: it is answered", tt.name)
+		}
+		_ = conn.Close()
 	}
 }
 

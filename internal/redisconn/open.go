@@ -20,12 +20,13 @@ type settings struct {
 	onConnect   func(context.Context, *redis.Conn) error
 }
 
-// open returns a client without hooks. It connects when it is used.
-func (m *Manager) open(db *database, s settings) redis.UniversalClient {
+// open returns a client without hooks. It connects when it is used, and when
+// closed ends it gives up connecting.
+func (m *Manager) open(closed context.Context, db *database, s settings) redis.UniversalClient {
 	o := &redis.UniversalOptions{
 		Addrs:                      m.address.hosts,
 		DB:                         db.number,
-		Dialer:                     m.dialer(db),
+		Dialer:                     m.dialer(closed, db),
 		OnConnect:                  m.onConnect(s.name, s.onConnect),
 		CredentialsProviderContext: m.credentials(),
 		SentinelUsername:           m.cfg.SentinelUsername,
@@ -73,7 +74,7 @@ func (m *Manager) view(db *database, h *hook) redis.UniversalClient {
 	// A cluster client cannot share its pools: the guarded one has its own.
 	v := db.pool
 	if h.guarded {
-		v = m.open(db, m.poolSettings(db))
+		v = m.open(m.life, db, m.poolSettings(db))
 		m.own[v] = true
 	}
 	v.AddHook(h)
