@@ -178,7 +178,7 @@ func isLeaseError(err error) bool {
 
 func (c *claimer) adoptOne(name, id string) error {
 	r := c.slots(nil)
-	ctx, cancel := call()
+	ctx, cancel := c.w.link.call()
 	defer cancel()
 	began := time.Now()
 	reply, err := c.w.o.Backend.Adopt(ctx, name, id, r)
@@ -200,7 +200,7 @@ func (c *claimer) recover() (bool, error) {
 	if !due {
 		return false, nil
 	}
-	ctx, cancel := call()
+	ctx, cancel := c.w.link.call()
 	defer cancel()
 	reply, err := w.o.Backend.Recover(ctx, w.o.WorkerID, generation, unclean)
 	if err != nil {
@@ -236,7 +236,7 @@ func (c *claimer) release() (bool, error) {
 	if len(strays) == 0 {
 		return false, nil
 	}
-	ctx, cancel := call()
+	ctx, cancel := c.w.link.call()
 	defer cancel()
 	if _, err := w.o.Backend.Release(ctx, w.o.WorkerID, strays); err != nil {
 		return false, err // the next heartbeats name them again
@@ -327,7 +327,7 @@ func (c *claimer) claimed() time.Time {
 }
 
 func (c *claimer) claim(r queue.ClaimRequest) error {
-	ctx, cancel := call()
+	ctx, cancel := c.w.link.call()
 	defer cancel()
 	began := time.Now()
 	reply, err := c.w.o.Backend.Claim(ctx, r)
@@ -351,7 +351,7 @@ func (c *claimer) unexclude() (bool, error) {
 		ids = append(ids, id)
 	}
 	clear(c.excluded)
-	ctx, cancel := call()
+	ctx, cancel := c.w.link.call()
 	defer cancel()
 	freed, err := c.w.o.Backend.Unexclude(ctx, ids)
 	if err != nil {
@@ -359,10 +359,4 @@ func (c *claimer) unexclude() (bool, error) {
 	}
 	c.w.logUnexcluded(freed)
 	return true, nil
-}
-
-// call is the context of one call to the queue. It does not end with the
-// agent: a drain still has outcomes to deliver.
-func call() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), callLimit)
 }

@@ -18,11 +18,14 @@ const (
 	// stopGrace is how long executions get to end after they were told to,
 	// before they are killed: the host itself kills after five seconds.
 	stopGrace = 7 * time.Second
-	// settleGrace is how long outcomes get to be accepted at the end.
+	// settleGrace is how long outcomes get to be accepted after the limit by a
+	// server that can be reached.
 	settleGrace = 10 * time.Second
-	// awayGrace is settleGrace while the queue has been away for the whole
-	// drain: whoever asked for the stop has waited long enough.
-	awayGrace = 2 * time.Second
+	// maxReserve is the most that an outage takes from the time of the tasks,
+	// so that all is over at the limit; else it is a quarter.
+	maxReserve = 8 * time.Second
+	// leastGrace is how long executors get in any case.
+	leastGrace = 500 * time.Millisecond
 	// deregisterGrace bounds the last act.
 	deregisterGrace = 5 * time.Second
 )
@@ -46,6 +49,11 @@ func (e *UndeliveredError) Error() string {
 // drain ends the work: no new claims, then running tasks get DrainTimeout, then
 // the rest is handed back. It returns when every outcome has been accepted, or
 // an *UndeliveredError.
+//
+// While the server can be reached, the hand-back comes after DrainTimeout: it
+// takes the moment that executors need to stop. During an outage nothing can
+// be handed back, and whoever asked for the stop has waited long enough at
+// DrainTimeout. So executors are stopped before, and all is over by then.
 func (w *Worker) drain() error {
 	w.mu.Lock()
 	w.stopping = true
@@ -54,24 +62,39 @@ func (w *Worker) drain() error {
 	w.log.Info("draining: no new tasks are taken", zap.Int("tasks", n), zap.Duration("limit", w.o.DrainTimeout))
 	w.requestBeat()
 	w.wakeClaimer()
-	began := time.Now()
-	limit := began.Add(w.o.DrainTimeout)
+	limit := time.Now().Add(w.o.DrainTimeout)
+	w.drainEnds = limit
+	reserve := min(w.o.DrainTimeout/4, maxReserve)
 
-	if w.await(limit, w.handBack, w.allSettled) {
+	if w.await(limit.Add(-reserve), w.handBack, w.allSettled) {
+		return nil
+	}
+	settledOrGone := func() bool { return w.allSettled() || w.link.gone() }
+	w.await(limit, w.handBack, settledOrGone)
+	if w.settled() {
 		return nil
 	}
 	w.handBackRunning()
-	w.await(time.Now().Add(stopGrace), nil, w.nothingRuns)
+	w.await(w.bounded(stopGrace, limit.Add(-reserve/4)), nil, w.nothingRuns)
 	w.killRunning()
-	w.await(time.Now().Add(stopGrace), nil, w.nothingRuns)
-	grace := settleGrace
-	if since, _ := w.link.away(); !since.IsZero() && !since.After(began) {
-		grace = awayGrace
-	}
-	if w.await(maxTime(limit, time.Now().Add(grace)), nil, w.allSettled) {
+	w.await(w.bounded(stopGrace, limit), nil, w.nothingRuns)
+	w.await(limit, w.handBack, w.allSettled)
+	w.await(time.Now().Add(settleGrace), nil, settledOrGone)
+	if w.settled() {
 		return nil
 	}
+	w.link.giveUp()
 	return w.undelivered()
+}
+
+// bounded is the end of a wait of d; during an outage no later than limit, but
+// not at once.
+func (w *Worker) bounded(d time.Duration, limit time.Time) time.Time {
+	now := time.Now()
+	if !w.link.gone() {
+		return now.Add(d)
+	}
+	return now.Add(min(d, max(limit.Sub(now), leastGrace)))
 }
 
 // await waits until cond holds, which is asked with mu held. It reports false
@@ -103,6 +126,12 @@ func (w *Worker) allSettled() bool {
 		return w.executing(false) == 0 && w.claimsStopped
 	}
 	return len(w.runs) == 0 && w.claimsStopped && len(w.owed) == 0 && (!w.recovering || !w.registered)
+}
+
+func (w *Worker) settled() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.allSettled()
 }
 
 func (w *Worker) nothingRuns() bool { return w.executing(false) == 0 }
@@ -168,7 +197,7 @@ func (w *Worker) deregister() {
 	if !registered {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), deregisterGrace)
+	ctx, cancel := context.WithDeadline(w.link.over, w.bounded(deregisterGrace, w.drainEnds))
 	defer cancel()
 	back := backoff.New(50*time.Millisecond, time.Second)
 	for {
@@ -205,11 +234,4 @@ func (w *Worker) releaseLeftovers(ctx context.Context, generation int64) {
 	if _, err := w.o.Backend.Release(ctx, w.o.WorkerID, r.Unknown); err == nil {
 		w.logStrays(r.Unknown)
 	}
-}
-
-func maxTime(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

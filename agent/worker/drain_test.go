@@ -225,7 +225,11 @@ func TestUndeliveredOutcomesAreNamedAtExit(t *testing.T) {
 		r.start()
 		rest(500 * time.Millisecond)
 		r.q.setFault(func(string) error { return errAway })
+		began := time.Now()
 		err := r.end()
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("it took %v, the limit is 5s", took)
+		}
 		var undelivered *UndeliveredError
 		if !errors.As(err, &undelivered) || !slices.Equal(undelivered.IDs, []string{"t1"}) {
 			t.Errorf("Run returned %v", err)
@@ -234,6 +238,58 @@ func TestUndeliveredOutcomesAreNamedAtExit(t *testing.T) {
 			t.Error("the next start will not know that this was no clean stop")
 		}
 	})
+}
+
+// What runs during an outage is stopped in time, whether it obeys or not.
+func TestADrainDuringAnOutageIsOverAtItsLimit(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		limit time.Duration
+		twice bool
+		deaf  bool
+		most  time.Duration
+	}{
+		{"tasks that obey", 4 * time.Second, false, false, 4 * time.Second},
+		{"tasks that are deaf", 4 * time.Second, false, true, 4 * time.Second},
+		{"a long limit", 40 * time.Second, false, true, 40 * time.Second},
+		{"no time at all", 0, false, false, time.Second},
+		{"asked twice", time.Hour, true, false, time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, 1, func(o *Options) {
+					o.DrainTimeout, o.HeartbeatInterval, o.HeartbeatTTL = tt.limit, 15*time.Second, 2*time.Minute
+				})
+				r.h.run = untilCancelled
+				if tt.deaf {
+					r.h.run = func(_ context.Context, job Job, _ func(executors.Event)) (JobOutcome, error) {
+						<-r.h.dead(job.Task.ID)
+						return JobOutcome{}, errors.New("killed")
+					}
+				}
+				r.q.add("normal:general", "t1", "general")
+				r.start()
+				rest(time.Second)
+				r.q.setFault(func(string) error { return errAway })
+				rest(20 * time.Second)
+				began := time.Now()
+				r.stop()
+				if tt.twice {
+					r.HandBack()
+				}
+				err := r.end()
+				if took := time.Since(began); took > tt.most {
+					t.Errorf("it took %v, want at most %v", took, tt.most)
+				}
+				var undelivered *UndeliveredError
+				if !errors.As(err, &undelivered) || !slices.Equal(undelivered.IDs, []string{"t1"}) {
+					t.Errorf("Run returned %v", err)
+				}
+			})
+		})
+	}
 }
 
 func TestASlowStopWithoutTasksIsClean(t *testing.T) {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,9 @@ import (
 // flapping connection is one outage in the log.
 const calm = 3 * time.Second
 
+// goneAfter is how long an outage lasts before a drain reckons with it.
+const goneAfter = 2 * time.Second
+
 // awayBackoff caps the pause between two heartbeats that do not get through. It
 // is shorter than that of the other loops: one loop that finds the server back
 // is enough, it wakes the others. The first failure of any loop asks for a beat.
@@ -25,20 +29,36 @@ const awayBackoff = 500 * time.Millisecond
 // ends. The first loop that gets through again ends the back-off of all.
 type link struct {
 	outage  *logging.Outage
-	probe   func()        // called when an outage begins; must not block
+	probe   func()        // called when a loop begins to fail; must not block
 	wake    func()        // called at each return; must not block
 	returns atomic.Uint64 // how often a loop that had failed got through
 	back    notifier      // broadcast at each return
+	over    context.Context
+	giveUp  context.CancelFunc // ends over: nobody waits for answers any more
 
 	mu      sync.Mutex
-	failing map[string]string // who cannot get through -> last error
-	since   time.Time
+	failing map[string]failure // who cannot get through
+	since   time.Time          // of the first of them
 	last    time.Time // newest failure
 	logged  bool
 }
 
+// failure is what stands in the way of one loop.
+type failure struct {
+	text  string // the last error
+	since time.Time
+}
+
 func newLink(log *zap.Logger, probe, wake func()) *link {
-	return &link{outage: logging.NewOutage(log, "reach Redis"), probe: probe, wake: wake, failing: map[string]string{}}
+	l := &link{outage: logging.NewOutage(log, "reach Redis"), probe: probe, wake: wake, failing: map[string]failure{}}
+	l.over, l.giveUp = context.WithCancel(context.Background())
+	return l
+}
+
+// call is the context of one call to the queue. It does not end with the
+// agent, for a drain still has outcomes to deliver, but with the drain.
+func (l *link) call() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(l.over, callLimit)
 }
 
 // failed notes that source could not make a call.
@@ -48,9 +68,14 @@ func (l *link) failed(source string, err error) {
 	now := time.Now()
 	if len(l.failing) == 0 {
 		l.since = now
+	}
+	f, known := l.failing[source]
+	if !known {
+		f.since = now
 		l.probe()
 	}
-	l.failing[source] = err.Error()
+	f.text = err.Error()
+	l.failing[source] = f
 	l.last = now
 	l.logged = true
 	l.outage.Failed(err)
@@ -96,14 +121,27 @@ func (l *link) away() (since time.Time, reason string) {
 		return time.Time{}, ""
 	}
 	for _, source := range []string{sourceHeart, sourceClaims, sourceCommands} {
-		if text, ok := l.failing[source]; ok {
-			return l.since, text
+		if f, ok := l.failing[source]; ok {
+			return l.since, f.text
 		}
 	}
-	for source, text := range l.failing {
-		return l.since, source + ": " + text
+	for source, f := range l.failing {
+		return l.since, source + ": " + f.text
 	}
 	return l.since, ""
+}
+
+// gone reports whether outcomes or heartbeats have not got through for so long
+// that it is not just a broken connection.
+func (l *link) gone() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, source := range []string{sourceHeart, sourceClaims} {
+		if f, ok := l.failing[source]; ok && time.Since(f.since) >= goneAfter {
+			return true
+		}
+	}
+	return false
 }
 
 // blocked reports whether source is among those who cannot get through.

@@ -172,7 +172,7 @@ func (p *publisher) send(runs []*run, now time.Time, final bool) (due time.Time)
 	if len(updates) == 0 {
 		return due
 	}
-	ctx, cancel := call()
+	ctx, cancel := p.w.link.call()
 	defer cancel()
 	if err := p.w.o.Backend.ReportProgress(ctx, p.w.o.WorkerID, updates); err != nil {
 		p.w.log.Debug("progress could not be sent", zap.Error(err))

@@ -88,7 +88,7 @@ func (c *claimer) settleFailed(runs []*run) error {
 	if len(runs) == 0 {
 		return nil
 	}
-	ctx, cancel := call()
+	ctx, cancel := c.w.link.call()
 	defer cancel()
 	answers, err := c.w.o.Backend.Fail(ctx, c.w.o.WorkerID, outcomes(runs))
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *claimer) settleReleased(runs []*run) error {
 	for i, r := range runs {
 		fences[i] = r.claim.Fence()
 	}
-	ctx, cancel := call()
+	ctx, cancel := c.w.link.call()
 	defer cancel()
 	answers, err := c.w.o.Backend.Release(ctx, c.w.o.WorkerID, fences)
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *claimer) settleFinished(runs []*run) error {
 	if r := c.request(runs); r.Max > 0 {
 		next = &r
 	}
-	ctx, cancel := call()
+	ctx, cancel := c.w.link.call()
 	defer cancel()
 	began := time.Now()
 	answers, reply, err := c.w.o.Backend.Finish(ctx, c.w.o.WorkerID, outcomes(runs), next)

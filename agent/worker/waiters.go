@@ -123,7 +123,7 @@ func (s *waiterSet) keep(queues []string) {
 }
 
 // close ends all waiters and waits for them. Pops that are still under way get
-// a moment; then their connections are dropped.
+// a moment, unless the drain was given up; then their connections are dropped.
 func (s *waiterSet) close() {
 	s.keep(nil)
 	done := make(chan struct{})
@@ -131,15 +131,19 @@ func (s *waiterSet) close() {
 		defer close(done)
 		s.wg.Wait()
 	}()
+	over := s.link.over.Done()
 	for {
 		timer := time.NewTimer(closeGrace)
 		select {
 		case <-done:
 			timer.Stop()
 			return
+		case <-over:
+			over = nil
 		case <-timer.C:
-			s.dropOverdue(time.Now().Add(time.Hour))
 		}
+		timer.Stop()
+		s.dropOverdue(time.Now().Add(time.Hour))
 	}
 }
 
@@ -349,7 +353,7 @@ func (s *waiterSet) unblockOne(wt *waiter) {
 	if !still {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), unblockLimit)
+	ctx, cancel := context.WithTimeout(s.link.over, unblockLimit)
 	defer cancel()
 	_, err := conn.Unblock(ctx)
 	if errors.Is(err, queue.ErrUnblockRefused) {

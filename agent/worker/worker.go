@@ -56,6 +56,8 @@ type Worker struct {
 	startedAt   time.Time
 	runsStopped bool // Run has returned
 
+	drainEnds time.Time // of Run's goroutine alone
+
 	// What is wished for.
 	limit         int
 	plain         []string

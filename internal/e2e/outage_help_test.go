@@ -33,22 +33,23 @@ type outageFleet struct {
 
 func startFleet(t *testing.T, srv *redistest.Server, slots int) *outageFleet {
 	t.Helper()
-	return startFleetAt(t, srv, srv.URL(), slots)
+	return startFleetAt(t, srv, srv.URL(), "fast", slots)
 }
 
-// startFleetAt starts a fleet whose Redis is at url. The queue q is that of srv.
-func startFleetAt(t *testing.T, srv *redistest.Server, url string, slots int) *outageFleet {
+// startFleetAt starts a fleet of a profile whose Redis is at url. The queue q is
+// that of srv.
+func startFleetAt(t *testing.T, srv *redistest.Server, url, profile string, slots int) *outageFleet {
 	t.Helper()
 	f := &outageFleet{t: t, q: e2e.NewQueue(t, srv), file: filepath.Join(e2e.ShortDir(t), "ledger")}
 	dir := e2e.Executors(t, ledger.Name)
 	for _, id := range []string{"one", "two"} {
 		f.agents = append(f.agents, e2e.StartAgent(t, e2e.Agent{
-			RedisURL: url, ID: id, Slots: slots,
+			RedisURL: url, ID: id, Slots: slots, Profile: profile,
 			Config: fmt.Sprintf("executors:\n  trust: owner\n  dirs: [%q]\n  ledger:\n    file: %q\n", dir, f.file) + quietLog,
 		}))
 	}
 	f.control = e2e.StartControl(t, e2e.Control{
-		RedisURL: url, Config: fmt.Sprintf("redis:\n  url: %q\n  breaker:\n    open_for: 5s\n", url) + quietLog,
+		RedisURL: url, Config: "profile: " + profile + "\n" + quietLog,
 	})
 	return f
 }
@@ -158,6 +159,21 @@ func (f *outageFleet) probe(id string) time.Duration {
 	}
 	f.t.Fatalf("%s did not run", id)
 	return 0
+}
+
+// firstStart returns how long after a moment the first task started.
+func (f *outageFleet) firstStart(since time.Time) time.Duration {
+	f.t.Helper()
+	var first time.Time
+	e2e.Await(f.t, "a task starts", func() bool {
+		for _, e := range entriesOf(f.t, f.file) {
+			if e.What == ledger.Start && e.Time.After(since) && (first.IsZero() || e.Time.Before(first)) {
+				first = e.Time
+			}
+		}
+		return !first.IsZero()
+	})
+	return first.Sub(since)
 }
 
 // submitByAPI submits a task over a control plane that says that it is ready.

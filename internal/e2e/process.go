@@ -14,7 +14,7 @@ import (
 )
 
 // Patience bounds every wait. It is generous: a busy machine is no fault.
-const Patience = 90 * time.Second
+const Patience = 3 * time.Minute
 
 // Await polls until ok, because what is awaited belongs to another process and
 // sends no signal. It fails the test after Patience.
