@@ -1,0 +1,113 @@
+package playwright
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	pw "github.com/mxschmitt/playwright-go"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	startLimit = 60 * time.Second // for a driver or a browser to come up
+	stopLimit  = 5 * time.Second  // for them to go before they are killed
+)
+
+// A driver is one node process that speaks to browsers.
+type driver struct {
+	pw   *pw.Playwright
+	pid  int
+	gone chan struct{} // closed when node has ended
+	quit chan struct{} // closed by stop
+
+	// Under the pool's lock:
+	tasks    int // that its browsers have taken
+	browsers int // that it serves
+	retired  bool
+}
+
+// startDriver starts node with the Playwright driver. The environment must
+// have been prepared by prepareLaunch.
+func startDriver(dir string) (*driver, error) {
+	d := &driver{gone: make(chan struct{}), quit: make(chan struct{})}
+	started := make(chan error, 1)
+	go d.run(dir, started)
+	select {
+	case err := <-started:
+		if err != nil {
+			return nil, fmt.Errorf("start the Playwright driver: %w", err)
+		}
+		return d, nil
+	case <-time.After(startLimit):
+		close(d.quit)
+		return nil, fmt.Errorf("start the Playwright driver: it does not answer within %s", startLimit)
+	}
+}
+
+// run owns the process. Linux sends the parent-death signal when the thread
+// that forked ends, so the thread has to live as long as node.
+func (d *driver) run(dir string, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(d.gone)
+	var err error
+	d.pw, err = pw.Run(&pw.RunOptions{
+		DriverDirectory: dir, SkipInstallBrowsers: true,
+		Stdout: os.Stderr, Stderr: os.Stderr,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	if err != nil {
+		started <- err
+		return
+	}
+	d.pid = d.pw.Pid()
+	started <- nil
+	select {
+	case <-d.quit: // nobody waits for it any more
+		_ = syscall.Kill(d.pid, syscall.SIGKILL)
+	default:
+	}
+	for { // the library reaps it; here its end only has to be seen
+		err := unix.Waitid(unix.P_PID, d.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, syscall.EINTR) {
+			return
+		}
+	}
+}
+
+// alive reports whether node still runs.
+func (d *driver) alive() bool {
+	select {
+	case <-d.gone:
+		return false
+	default:
+		return true
+	}
+}
+
+// stop ends node, and with it every browser that it has started.
+func (d *driver) stop() {
+	timer := time.AfterFunc(stopLimit, func() {
+		select {
+		case <-d.gone:
+		default:
+			_ = syscall.Kill(d.pid, syscall.SIGKILL)
+		}
+	})
+	defer timer.Stop()
+	_ = d.pw.Stop() // an end by signal is no fault here
+	<-d.gone
+}
+
+// kill ends node at once, and with it its browsers.
+func (d *driver) kill() {
+	if d.alive() {
+		_ = syscall.Kill(d.pid, syscall.SIGKILL)
+	}
+}

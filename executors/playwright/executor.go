@@ -1,0 +1,278 @@
+package playwright
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/autobot-fleet/autobot/executors"
+	"github.com/autobot-fleet/autobot/executors/playwright/egress"
+	"github.com/autobot-fleet/autobot/internal/buildinfo"
+)
+
+// Name is the executor's name, in its manifest and in agent.yaml.
+const Name = "playwright"
+
+// Time limits of a task.
+const (
+	defaultTimeout = 60 * time.Second
+	maxTimeout     = 300 * time.Second
+)
+
+// Executor runs tasks of types playwright and browser. Close ends it.
+type Executor struct {
+	settings Settings
+	engine   *engine
+	guard    *egress.Guard
+	pool     *pool
+	sessions *sessions
+	live     bool // in an executor process, where browsers are started ahead
+}
+
+// FromEnvironment builds the executor as its process does: with the settings
+// that the agent hands over.
+func FromEnvironment() (executors.Executor, error) {
+	s := DefaultSettings()
+	if err := executors.Settings(&s); err != nil {
+		return nil, err
+	}
+	return New(s, egress.Options{})
+}
+
+// New returns an executor. options are those of its egress guard.
+func New(s Settings, options egress.Options) (*Executor, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	policy, err := s.policy()
+	if err != nil {
+		return nil, err
+	}
+	user, err := chooseUser(s.BrowserUser)
+	if err != nil {
+		return nil, err
+	}
+	e := &Executor{
+		settings: s, engine: &engine{settings: s}, guard: egress.New(policy, options),
+		sessions: &sessions{byName: make(map[string]*kept)}, live: executors.Mark() != "",
+	}
+	if e.live { // whatever is left of a browser goes when this process is killed
+		if err := executors.GuardChildren(); err != nil {
+			return nil, err
+		}
+	}
+	e.pool = newPool(s, e.engine, user)
+	e.pool.onRetire = e.sessions.leave
+	return e, nil
+}
+
+// types are the task types that are served.
+func types() []executors.TypeDescription {
+	var out []executors.TypeDescription
+	for _, name := range []string{"playwright", "browser"} {
+		out = append(out, executors.TypeDescription{Type: name, Ops: ops, DefaultTimeout: defaultTimeout, MaxTimeout: maxTimeout})
+	}
+	return out
+}
+
+// Describe looks whether the programs are there and whether the last browser
+// came up. It does not wait for one that is starting.
+func (e *Executor) Describe(ctx context.Context) (executors.Description, error) {
+	d := executors.Description{
+		Name: Name, Version: buildinfo.Version, Engine: "chromium", Types: types(),
+		Concurrency: e.settings.Concurrency,
+	}
+	if _, err := e.engine.find(ctx); err != nil {
+		d.Reasons = []string{err.Error()}
+		return d, nil
+	}
+	if e.live {
+		e.pool.warm()
+	}
+	version, failed := e.pool.state()
+	d.EngineVersion = version
+	if failed != nil {
+		d.Reasons = []string{failed.Error()}
+		return d, nil
+	}
+	d.Ready = true
+	if e.pool.user.root() {
+		d.Reasons = []string{fmt.Sprintf("the browser runs as root, so it has no sandbox (make the user: useradd --system --shell /usr/sbin/nologin %s)", e.settings.BrowserUser)}
+	}
+	d.Capabilities = []string{"driver:" + DriverVersion}
+	if e.settings.Search.configured() {
+		d.Capabilities = append(d.Capabilities, "search")
+	}
+	return d, nil
+}
+
+// Health tells what is wrong, and what is not as safe as it could be.
+func (e *Executor) Health(ctx context.Context) executors.Health {
+	d, err := e.Describe(ctx)
+	h := executors.Health{Ready: err == nil && d.Ready}
+	if len(d.Reasons) > 0 {
+		h.Message = d.Reasons[0]
+	}
+	return h
+}
+
+// Close ends sessions, browsers and drivers and removes their files.
+func (e *Executor) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	e.sessions.close(ctx)
+	e.pool.close()
+	return nil
+}
+
+// Execute runs one task.
+func (e *Executor) Execute(ctx context.Context, task executors.Task) (executors.Result, error) {
+	all := types()
+	i := slices.IndexFunc(all, func(t executors.TypeDescription) bool { return t.Type == task.Type })
+	if i < 0 {
+		return executors.Result{}, executors.Errorf(executors.CodeUnsupported, "type %q is not served by this executor", task.Type)
+	}
+	op, err := executors.Op(task, all[i])
+	if err != nil {
+		return executors.Result{}, err
+	}
+	check := &checking{settings: e.settings, guard: e.guard, secrets: task.Secrets}
+	p, err := check.decode(task, op)
+	if err != nil {
+		return executors.Result{Op: op}, err
+	}
+	task.Progress(executors.Progress{Percent: 0, Stage: "launch"})
+	return e.newRun(ctx, task, p).execute()
+}
+
+// execute opens the surface, does the work and clears up. When it returns,
+// nothing of the task is left but its session, if it has one.
+func (r *run) execute() (executors.Result, error) {
+	begin := time.Now()
+	stop := context.AfterFunc(r.ctx, func() { r.abort(r.ctx.Err()) })
+	defer stop()
+
+	resumed, err := r.openOrResume()
+	if err != nil {
+		r.closing.Wait()
+		return executors.Result{Op: r.plan.op}, r.opening(err)
+	}
+	load := time.Since(begin)
+	failed := r.work()
+	if failed != nil && r.reason() == nil {
+		r.failureShot()
+	}
+	r.describe(failed != nil)
+	r.task.Progress(executors.Progress{Percent: 95, Stage: "upload"})
+	r.leave(resumed)
+	if why := r.reason(); failed == nil && why != nil {
+		failed = r.explain(nil, why) // for example too many requests, at the very end
+	}
+	raw, err := r.encode()
+	if err != nil {
+		return executors.Result{Op: r.plan.op}, err
+	}
+	if failed != nil {
+		executors.AsError(failed).Output = raw
+		return executors.Result{Op: r.plan.op, Warnings: r.warnings}, failed
+	}
+	return executors.Result{Op: r.plan.op, Output: raw, Warnings: r.warnings, Load: load}, nil
+}
+
+// openOrResume gives the run its surface.
+func (r *run) openOrResume() (resumed bool, err error) {
+	want := r.plan.Session
+	var s *surface
+	if want != nil {
+		if s, err = r.ex.sessions.take(want); err != nil {
+			return false, err
+		}
+	}
+	if s != nil {
+		s.rec.Store(r.rec)
+		return true, r.use(s)
+	}
+	if s, err = r.ex.openSurface(r.ctx, r.plan, r.rec); err == nil {
+		if err = r.use(s); err == nil {
+			return false, nil
+		}
+	}
+	if want != nil {
+		r.ex.sessions.drop(want.ID)
+	}
+	return false, err
+}
+
+// leave closes the surface, or keeps it for the session's next task.
+func (r *run) leave(resumed bool) {
+	want := r.plan.Session
+	if want == nil {
+		r.surface.close()
+		r.closing.Wait()
+		return
+	}
+	r.out.Session = &sessionState{ID: want.ID, Resumed: resumed}
+	r.rec.work.Wait() // downloads end with the task
+	s := r.surface
+	if !r.giveUp() {
+		s.close()
+		r.closing.Wait()
+		r.ex.sessions.drop(want.ID)
+		return
+	}
+	r.out.Session.Until = r.ex.sessions.put(want, s)
+}
+
+// giveUp parts the run from a surface that is still good, so that the end of
+// the task's time does not close it any more.
+func (r *run) giveUp() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended != nil || !r.surface.usable() {
+		return false
+	}
+	r.surface = nil
+	return true
+}
+
+// opening is the error of a task that got no page.
+func (r *run) opening(err error) error {
+	var own *executors.Error
+	switch {
+	case r.ctx.Err() != nil:
+		return r.ctx.Err()
+	case errors.As(err, &own):
+		return own
+	case errors.Is(err, errClosed):
+		return executors.Errorf(executors.CodeResourceExhausted, "%v", err)
+	case connectionLost(err):
+		return executors.Errorf(executors.CodeBrowserCrashed, "the browser ended under the task: %s", oneLine(err))
+	}
+	e := executors.Errorf(executors.CodeEngineUnavailable, "no browser: %s", r.secrets.message(oneLine(err)))
+	if why := executors.CodeInvalidInput; r.plan.Timezone != "" && containsAny(err.Error(), "Invalid timezone", "timezoneId") {
+		e = executors.Errorf(why, "timezone: %q is not known to the browser", r.plan.Timezone)
+		e.Field = "timezone"
+	}
+	return e
+}
+
+// encode is the output of the run.
+func (r *run) encode() ([]byte, error) {
+	o := &r.out
+	o.Redirects, o.Steps = notNil(o.Redirects), notNil(o.Steps)
+	o.Console, o.Dialogs, o.Blocked = notNil(o.Console), notNil(o.Dialogs), notNil(o.Blocked)
+	raw, err := encode(o)
+	if err != nil {
+		return nil, fmt.Errorf("encode the result: %w", err)
+	}
+	return raw, nil
+}
+
+func notNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}

@@ -1,0 +1,319 @@
+package playwright
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// retryAfter is how long a failed start is believed before Describe has it
+// tried again.
+const retryAfter = 10 * time.Second
+
+var errClosed = errors.New("the executor is shutting down")
+
+// A pool holds the browser that takes tasks now. One that is due is replaced
+// by a fresh one as soon as that is up; until then it goes on, and what runs
+// in it runs to its end. No task fails or waits for a replacement.
+type pool struct {
+	settings Settings
+	engine   *engine
+	user     browserUser
+	onRetire func(*browser) // called without the lock, ends idle surfaces in the browser
+
+	mu      sync.Mutex
+	tmp     string
+	current *browser // nil before the first, and after a crash
+	driver  *driver  // for the next browser, nil when that needs a new one
+	all     map[*browser]bool
+	start   *start // in progress, nil otherwise
+	failed  error  // of the last start
+	failAt  time.Time
+	closed  bool
+
+	work sync.WaitGroup // starts, endings and the watch
+	quit chan struct{}
+}
+
+// A start brings up a browser.
+type start struct {
+	done chan struct{}
+	err  error
+}
+
+func newPool(s Settings, e *engine, u browserUser) *pool {
+	p := &pool{settings: s, engine: e, user: u, all: make(map[*browser]bool), quit: make(chan struct{}), onRetire: func(*browser) {}}
+	p.work.Go(p.watch)
+	return p
+}
+
+// warm begins to start a browser if there is none.
+func (p *pool) warm() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dropDead()
+	if p.current == nil && p.start == nil && !p.closed && (p.failed == nil || time.Since(p.failAt) > retryAfter) {
+		p.begin()
+	}
+}
+
+// state tells Describe the last failure and the version of the browser, if any.
+func (p *pool) state() (version string, failed error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.current != nil {
+		return p.current.version, nil
+	}
+	return "", p.failed
+}
+
+// acquire returns a browser for one more surface. release gives it back.
+func (p *pool) acquire(ctx context.Context) (*browser, error) {
+	for {
+		p.mu.Lock()
+		p.dropDead()
+		if p.closed {
+			p.mu.Unlock()
+			return nil, errClosed
+		}
+		if b := p.current; b != nil {
+			b.users++
+			b.tasks++
+			b.driver.tasks++
+			if p.start == nil && (b.due(p.settings.Recycle) != "" || b.driver.tasks >= p.settings.Recycle.DriverTasks) {
+				p.begin()
+			}
+			p.mu.Unlock()
+			return b, nil
+		}
+		if p.start == nil {
+			p.begin()
+		}
+		s := p.start
+		p.mu.Unlock()
+		select {
+		case <-s.done:
+			if s.err != nil {
+				return nil, s.err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// release gives back what acquire returned.
+func (p *pool) release(b *browser) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.users--
+	p.endIfIdle(b)
+}
+
+// endIfIdle ends a retired browser that nobody uses. The lock is held.
+func (p *pool) endIfIdle(b *browser) {
+	if !b.retired || b.users > 0 || !p.all[b] {
+		return
+	}
+	delete(p.all, b)
+	p.work.Go(func() {
+		b.close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.leaveDriver(b.driver)
+	})
+}
+
+// leaveDriver counts a browser out of its driver. The lock is held.
+func (p *pool) leaveDriver(d *driver) {
+	d.browsers--
+	p.stopIfIdle(d)
+}
+
+// retireDriver takes the driver out of use for new browsers. The lock is held.
+func (p *pool) retireDriver() {
+	d := p.driver
+	if d == nil {
+		return
+	}
+	p.driver = nil
+	d.retired = true
+	p.stopIfIdle(d)
+}
+
+func (p *pool) stopIfIdle(d *driver) {
+	if d.retired && d.browsers == 0 {
+		p.work.Go(d.stop)
+	}
+}
+
+// retire takes a browser out of use for new tasks. The lock is held.
+func (p *pool) retire(b *browser) {
+	b.retired = true
+	if p.current == b {
+		p.current = nil
+	}
+	p.endIfIdle(b)
+	p.work.Go(func() { p.onRetire(b) })
+}
+
+// dropDead retires a current browser that has died. The lock is held.
+func (p *pool) dropDead() {
+	if b := p.current; b != nil && !b.alive() {
+		fmt.Fprintln(os.Stderr, "executor playwright: the browser is gone, the next task gets a new one")
+		p.retire(b)
+	}
+}
+
+// begin starts a browser in the background. The lock is held.
+func (p *pool) begin() {
+	s := &start{done: make(chan struct{})}
+	p.start = s
+	if d := p.driver; d != nil && (!d.alive() || p.driverDue(d)) {
+		p.retireDriver()
+	}
+	d := p.driver
+	if d != nil {
+		d.browsers++ // for the browser to come, so that it is not stopped meanwhile
+	}
+	p.work.Go(func() {
+		b, err := p.bringUp(d)
+		p.finish(s, d, b, err)
+	})
+}
+
+func (p *pool) driverDue(d *driver) bool {
+	return d.tasks >= p.settings.Recycle.DriverTasks || ownMemory(d.pid) > p.settings.Recycle.DriverMemory
+}
+
+// bringUp starts a browser, with a driver if d is nil.
+func (p *pool) bringUp(d *driver) (*browser, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	found, err := p.engine.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tmp, err := p.tmpDir()
+	if err != nil {
+		return nil, err
+	}
+	if err := prepareLaunch(found.node, tmp+"/tmp", p.user); err != nil {
+		return nil, err
+	}
+	fresh := d == nil
+	if fresh {
+		if d, err = startDriver(found.driver); err != nil {
+			return nil, err
+		}
+	}
+	b, err := launch(d, found.browser, tmp, !p.user.root())
+	if err != nil {
+		if fresh {
+			d.stop()
+		}
+		return nil, explainLaunch(err)
+	}
+	return b, nil
+}
+
+// finish puts a started browser in place of the current one.
+func (p *pool) finish(s *start, shared *driver, b *browser, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.start = nil
+	s.err = err
+	defer close(s.done)
+	if err != nil {
+		p.failed, p.failAt = err, time.Now()
+		fmt.Fprintf(os.Stderr, "executor playwright: %v\n", err)
+		if shared != nil {
+			p.leaveDriver(shared)
+		}
+		return
+	}
+	p.failed = nil
+	if shared == nil {
+		b.driver.browsers++
+		p.driver = b.driver
+	}
+	p.all[b] = true
+	if old := p.current; old != nil {
+		p.retire(old)
+	}
+	if p.closed {
+		p.retire(b)
+		p.retireDriver()
+		return
+	}
+	p.current = b
+}
+
+func (p *pool) tmpDir() (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tmp == "" {
+		dir, err := makeTmp(p.user)
+		if err != nil {
+			return "", err
+		}
+		p.tmp = dir
+	}
+	return p.tmp, nil
+}
+
+// watch looks at the memory of all browsers until the pool is closed.
+func (p *pool) watch() {
+	ticker := time.NewTicker(p.settings.Recycle.CheckInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-p.quit:
+			return
+		case <-ticker.C:
+		}
+		p.mu.Lock()
+		p.dropDead()
+		browsers := make([]*browser, 0, len(p.all))
+		for b := range p.all {
+			browsers = append(browsers, b)
+		}
+		p.mu.Unlock()
+		if len(browsers) == 0 {
+			continue
+		}
+		procs := processes()
+		for _, b := range browsers {
+			b.watchMemory(procs, p.settings)
+		}
+	}
+}
+
+// close ends all browsers and drivers, whoever uses them, and removes the
+// temporary files. It returns when nothing is left.
+func (p *pool) close() {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	p.closed = true
+	close(p.quit)
+	for b := range p.all {
+		b.users = 0
+		p.retire(b)
+	}
+	p.retireDriver()
+	s := p.start
+	p.mu.Unlock()
+	if s != nil {
+		<-s.done
+	}
+	p.work.Wait()
+	if p.tmp != "" {
+		_ = os.RemoveAll(p.tmp)
+	}
+}

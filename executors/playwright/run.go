@@ -1,0 +1,368 @@
+package playwright
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	pw "github.com/mxschmitt/playwright-go"
+
+	"github.com/autobot-fleet/autobot/executors"
+)
+
+// maxRoom is what the texts of a result may have together, in bytes. With the
+// rest of the result it stays below executors.MaxOutput.
+const maxRoom = 2_400_000
+
+// A run is one task at work. Its steps run on one goroutine; whatever ends the
+// task early closes the surface, which makes the call fail that a step waits
+// in.
+type run struct {
+	ex      *Executor
+	ctx     context.Context
+	task    executors.Task
+	plan    *plan
+	secrets *redactor
+	rec     *recorder
+	surface *surface
+	over    chan struct{} // closed by abort
+
+	step     int // the one that runs, -1 before the first
+	room     int // bytes left for texts
+	out      output
+	warnings []executors.Warning
+	taken    map[string]bool // names of artifacts
+
+	mu      sync.Mutex
+	ended   error // why abort was called
+	closing sync.WaitGroup
+	files   sync.Mutex // guards taken and announce: downloads end on goroutines of their own
+}
+
+// output is the result of a task.
+type output struct {
+	FinalURL   string            `json:"final_url"`
+	Status     int               `json:"status_code,omitempty"`
+	Title      string            `json:"title"`
+	Redirects  []string          `json:"redirects"`
+	Steps      []stepResult      `json:"steps"`
+	Console    []consoleEntry    `json:"console"`
+	Dialogs    []dialogEntry     `json:"dialogs"`
+	Blocked    []blockedEntry    `json:"blocked_requests"`
+	Downloads  []downloadEntry   `json:"downloads"`
+	Values     map[string]any    `json:"values,omitempty"`
+	Data       any               `json:"data,omitempty"`    // extract
+	Results    any               `json:"results,omitempty"` // search
+	Query      string            `json:"query,omitempty"`
+	HTML       *string           `json:"html,omitempty"` // fetch
+	Text       *string           `json:"text,omitempty"`
+	Headers    map[string]string `json:"headers,omitempty"`
+	Session    *sessionState     `json:"session,omitempty"`
+	Requests   int               `json:"requests"`
+	PopupsShut int               `json:"popups_closed,omitempty"`
+}
+
+type stepResult struct {
+	Index    int        `json:"index"`
+	Action   string     `json:"action"`
+	OK       bool       `json:"ok"`
+	MS       int64      `json:"ms"`
+	Value    any        `json:"value,omitempty"`
+	Artifact string     `json:"artifact,omitempty"`
+	Error    *stepError `json:"error,omitempty"`
+}
+
+type stepError struct {
+	Code    executors.Code `json:"code"`
+	Message string         `json:"message"`
+}
+
+type blockedEntry struct {
+	URL    string `json:"url"`
+	Reason string `json:"reason"`
+}
+
+func (e *Executor) newRun(ctx context.Context, task executors.Task, p *plan) *run {
+	r := &run{
+		ex: e, ctx: ctx, task: task, plan: p, secrets: p.redactor(task),
+		over: make(chan struct{}), step: -1, room: maxRoom, taken: make(map[string]bool),
+	}
+	r.rec = &recorder{
+		requests: e.settings.MaxRequests, fail: r.abort, clean: r.secrets.message, keep: r.keepDownload,
+		visits: make(map[pw.Page]*visit),
+	}
+	return r
+}
+
+// abort ends the run for a reason; the first one counts. It does not wait.
+func (r *run) abort(why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended != nil {
+		return
+	}
+	r.ended = why
+	close(r.over)
+	if s := r.surface; s != nil {
+		r.closing.Go(s.close)
+	}
+}
+
+// reason is why the run was aborted, nil if it was not.
+func (r *run) reason() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended
+}
+
+// use makes s the surface of the run, unless the run has been aborted.
+func (r *run) use(s *surface) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.surface = s
+	if r.ended != nil {
+		r.closing.Go(s.close)
+		return r.ended
+	}
+	return nil
+}
+
+// work does the task's work: the first page, then the steps.
+func (r *run) work() error {
+	if err := r.addCookies(r.plan.Cookies, r.plan.URL); err != nil {
+		return r.explain(nil, err)
+	}
+	if r.plan.URL != "" {
+		r.stage("navigate")
+		if err := r.navigate(r.plan.URL, r.plan.WaitUntil); err != nil {
+			return r.explain(nil, err)
+		}
+	}
+	var failed error
+	for i, s := range r.plan.steps {
+		r.step = i
+		r.task.Progress(executors.Progress{
+			Percent: 10 + 80*i/len(r.plan.steps), Stage: "step", Done: int64(i), Total: int64(len(r.plan.steps)), Unit: "step",
+		})
+		if err := r.do(i, s); err != nil {
+			stop := s.common().OnError != continueOnFail && (!r.plan.proceed || s.common().OnError == "stop")
+			if stop || r.reason() != nil || !r.surface.usable() {
+				failed = err
+				break
+			}
+		}
+	}
+	if failed != nil {
+		return failed
+	}
+	r.step = len(r.plan.steps)
+	if err := r.denied(); err != nil {
+		return r.explain(nil, err)
+	}
+	return r.finish()
+}
+
+// do runs one step and notes what came of it.
+func (r *run) do(i int, s step) error {
+	begin := time.Now()
+	value, err := s.run(r)
+	if err == nil {
+		err = r.denied()
+	}
+	res := stepResult{Index: i, Action: s.common().Action, OK: err == nil, MS: time.Since(begin).Milliseconds()}
+	if err != nil {
+		e := r.explain(s, err)
+		plain := executors.AsError(e)
+		res.Error = &stepError{Code: plain.Code, Message: plain.Message}
+		r.out.Steps = append(r.out.Steps, res)
+		return e
+	}
+	switch v := value.(type) {
+	case saved:
+		res.Artifact = string(v)
+	case downloadEntry:
+		res.Artifact, res.Value = v.Artifact, v
+	default:
+		if as := s.common().As; as != "" {
+			if r.out.Values == nil {
+				r.out.Values = make(map[string]any)
+			}
+			r.out.Values[as] = value // and not twice
+		} else {
+			res.Value = value
+		}
+	}
+	if r.plan.op == opExtract {
+		r.out.Data, res.Value = res.Value, nil
+	}
+	if r.plan.op == opRun { // the other operations have no steps of their own
+		r.out.Steps = append(r.out.Steps, res)
+	}
+	return nil
+}
+
+// page is the tab that steps work on.
+func (r *run) page() pw.Page { return r.surface.page() }
+
+// where names the step that runs, for messages.
+func (r *run) where() string {
+	if r.plan.op != opRun || r.step < 0 || r.step >= len(r.plan.steps) {
+		return r.plan.op
+	}
+	return fmt.Sprintf("steps[%d]", r.step)
+}
+
+func (r *run) stage(name string) {
+	percent := 5
+	if n := len(r.plan.steps); n > 0 && r.step >= 0 {
+		percent = 10 + 80*min(r.step, n)/n
+	}
+	r.task.Progress(executors.Progress{Percent: percent, Stage: name})
+}
+
+func (r *run) warn(code, format string, args ...any) {
+	r.warnings = append(r.warnings, executors.Warning{Code: code, Message: r.secrets.message(fmt.Sprintf(format, args...))})
+}
+
+// limit is the time of a step in milliseconds, as the library takes it.
+func (r *run) limit(s step) *float64 {
+	ms := float64(s.common().TimeoutMS)
+	if ms == 0 {
+		ms = float64(r.plan.StepTimeoutMS)
+	}
+	return &ms
+}
+
+func (r *run) navLimit() float64 { return float64(r.plan.NavTimeoutMS) }
+
+// bounded runs a call that has no time limit of its own, or not a reliable
+// one. When the step's time is over the context is closed: nothing else ends a
+// script that never does.
+func (r *run) bounded(s step, call func() error) error {
+	ms := *r.limit(s)
+	// The library's own limit, where there is one, comes first and hurts less.
+	limit := time.Duration(ms)*time.Millisecond + 500*time.Millisecond
+	timer := time.AfterFunc(limit, func() {
+		r.abort(executors.Errorf(executors.CodeDeadlineExceeded, "%s: %s did not end within %.0f ms, the page was closed (raise step_timeout_ms)", r.where(), r.actionOf(s), ms))
+	})
+	defer timer.Stop()
+	return call()
+}
+
+func (r *run) actionOf(s step) string { return orElse(s.common().Action, r.plan.op) }
+
+// within runs a call that the task does not depend on. When it takes longer
+// than ms it is left to end with the context.
+func (r *run) within(ms int, call func() error) error {
+	done := make(chan error, 1)
+	r.surface.later(func() { done <- call() })
+	timer := time.NewTimer(time.Duration(ms) * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return errors.New("the page does not answer")
+	case <-r.over:
+		return errSurfaceClosed
+	}
+}
+
+// finish reads what the result tells about the last page.
+func (r *run) finish() error {
+	if r.plan.op == opSearch {
+		if err := r.searchResults(); err != nil {
+			return r.explain(nil, err)
+		}
+	}
+	if r.plan.op == opFetch {
+		if err := r.fetched(); err != nil {
+			return r.explain(nil, err)
+		}
+	}
+	return nil
+}
+
+// describe fills the rest of the output, after success and failure alike.
+func (r *run) describe(failed bool) {
+	r.out.Downloads = r.rec.settle(r.ctx)
+	if page := r.page(); page != nil && !page.IsClosed() {
+		r.out.FinalURL = cut(r.secrets.message(page.URL()), maxURL)
+		if v := r.rec.visit(page); v != nil {
+			r.out.Status = v.status
+			for _, u := range v.redirects {
+				r.out.Redirects = append(r.out.Redirects, cut(r.secrets.message(u), maxURL))
+			}
+		}
+		if r.reason() == nil && !r.surface.crashed.Load() {
+			title := ""
+			err := r.within(quickShot, func() (err error) {
+				title, err = page.Title()
+				return err
+			})
+			if err != nil && !failed && r.reason() == nil {
+				r.warn("PAGE_BUSY", "the page did not tell its title: %s", oneLine(err))
+			}
+			r.out.Title = cut(r.secrets.message(title), maxMessage)
+		}
+	}
+	r.rec.mu.Lock()
+	defer r.rec.mu.Unlock()
+	r.out.Console, r.out.Dialogs = r.rec.console, r.rec.dialogs
+	r.out.Requests, r.out.PopupsShut = r.rec.count, r.rec.popups
+	for _, d := range r.surface.lane.Denials() {
+		if len(r.out.Blocked) < maxBlocked {
+			r.out.Blocked = append(r.out.Blocked, blockedEntry{URL: r.secrets.message(d.URL), Reason: d.Reason})
+		}
+	}
+}
+
+// saved is the name of an artifact that a step has left.
+type saved string
+
+// save writes an artifact.
+func (r *run) save(name, kind, media string, data []byte, limit int) (any, error) {
+	if len(data) > limit {
+		return nil, executors.Errorf(executors.CodeTooLarge, "%s has %d bytes, at most %d are possible", name, len(data), limit)
+	}
+	f, err := r.create(name)
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("write the artifact %s: %w", name, errors.Join(err, os.Remove(f.Name())))
+	}
+	name = filepath.Base(f.Name())
+	r.announce(executors.Artifact{Name: name, Kind: kind, MediaType: media})
+	return saved(name), nil
+}
+
+// create opens a new file in the spool folder; a name that is taken gets a
+// number.
+func (r *run) create(name string) (*os.File, error) {
+	r.files.Lock()
+	defer r.files.Unlock()
+	ext := filepath.Ext(name)
+	stem := strings.TrimSuffix(name, ext)
+	for n := 2; r.taken[name]; n++ {
+		name = fmt.Sprintf("%s-%d%s", stem, n, ext)
+	}
+	r.taken[name] = true
+	f, err := os.OpenFile(filepath.Join(r.task.SpoolDir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("write the artifact %s: %w", name, err)
+	}
+	return f, nil
+}
+
+func (r *run) announce(a executors.Artifact) {
+	r.files.Lock()
+	defer r.files.Unlock()
+	r.task.Artifact(a)
+}
