@@ -65,7 +65,7 @@ func TestCheckURL(t *testing.T) {
 		"http://\uff11\uff12\uff17.0.0.1/":        text,
 		"http://\u2460\u2461\u2466.0.0.1/":        text,
 		"http://127\u30020.0.1/":                  text,
-		"http://%31%32%37.0.0.1/":                 RuleAddress, // unescaped by the parser
+		"http://%31%32%37.0.0.1/":                 text,
 		"http://[::1%25lo]/":                      text,
 		"http://example.com:0/":                   text,
 		"http://example.com:99999/":               text,
@@ -85,7 +85,7 @@ func TestCheckURL(t *testing.T) {
 		"http://example.com:1/":                   RulePort,
 		"http://example.com:6379/":                RulePort,
 		"http://inner.test:6379/":                 RulePort,
-		"http://127.0.0.1:8124/":                  RuleAddress,
+		"http://127.0.0.1:8124/":                  RulePort,
 		"http://[64:ff9b::7f00:1]/?token=secret#": RuleAddress,
 	} {
 		_, err := g.CheckURL(raw, URLOptions{})

@@ -37,8 +37,7 @@ func parseHost(host string) (name string, addr netip.Addr, err error) {
 		return "", netip.Addr{}, fmt.Errorf("host %q is no IPv6 address", clip(host))
 	}
 	name = strings.ToLower(strings.TrimSuffix(host, "."))
-	if a, e := netip.ParseAddr(name); e == nil { // "127.0.0.1."
-		a = plain(a)
+	if a, e := netip.ParseAddr(name); e == nil && a.Is4() { // "127.0.0.1."
 		return a.String(), a, nil
 	}
 	if err := checkName(name); err != nil {

@@ -93,6 +93,9 @@ func (p *Policy) allow(entry string) error {
 	if err != nil {
 		return err
 	}
+	if _, err := netip.ParseAddr(h.name); err == nil {
+		return fmt.Errorf("%q is an address with a final dot", clip(entry))
+	}
 	p.Hosts = append(p.Hosts, h.String())
 	return nil
 }

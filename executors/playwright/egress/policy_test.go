@@ -174,7 +174,7 @@ func TestParsePolicyReportsEveryMistake(t *testing.T) {
 	t.Parallel()
 	bad := []string{
 		"", "a b", "10.0.0.0/99", "host:0", "host:http", "http://a/", "*", "*.", "*.10.0.0.1", "a.*.b", "127.1", "0x7f.1", "fe80::1%lo",
-		"[fe80::1%lo]:80", "1.2.3.4:0", "u@h", "*.*.test", "/8",
+		"[fe80::1%lo]:80", "1.2.3.4:0", "u@h", "*.*.test", "/8", "127.0.0.1.", "127.0.0.1.:80", "::1.",
 	}
 	_, err := ParsePolicy(append(bad, "good.test"), []int{0, 80, 65536})
 	if err == nil {
