@@ -14,13 +14,18 @@ type Doctor struct {
 	Files   []string                      // that the configuration came from
 	Running func(context.Context) *Status // asks the agent on this machine; nil when there is none
 
-	found check.List
+	found       check.List
+	unreachable bool
 }
+
+// Unreachable reports whether Redis could not be reached, or did not answer, in
+// the last Examine.
+func (d *Doctor) Unreachable() bool { return d.unreachable }
 
 // Examine looks at everything and returns what it found, in the order of the
 // ways a task takes.
 func (d *Doctor) Examine(ctx context.Context) check.List {
-	d.found = nil
+	d.found, d.unreachable = nil, false
 	running := d.Running(ctx)
 	d.agent(running)
 	d.redis(ctx, running)

@@ -40,6 +40,7 @@ func (d *Doctor) redis(ctx context.Context, running *Status) {
 	defer cancel()
 	facts, err := manager.Facts(ctx)
 	if err != nil {
+		d.unreachable = redisconn.Reason(err) != redisconn.ReasonAuth
 		d.found.Fault(name, oneLine(err), redisRepair(err, manager.Address()))
 		return
 	}

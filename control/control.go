@@ -117,12 +117,22 @@ func openAuth(cfg AuthConfig, log *zap.Logger) (*auth.Authenticator, error) {
 	return auth.New(auth.Config{InternalKey: key, JWTSecret: secret, Log: log})
 }
 
-// URL is where the API is served over HTTPS, or without TLS when it is off.
+// URL is an address that a program on this machine can open: that of HTTPS, or
+// without TLS when it is off.
 func (c *Control) URL() string {
 	if c.on.https != nil {
-		return "https://" + c.on.https.Addr().String()
+		return "https://" + openable(c.on.https.Addr(), c.ownName())
 	}
-	return "http://" + c.on.plain.Addr().String()
+	return "http://" + openable(c.on.plain.Addr(), "localhost")
+}
+
+// ownName is a name of this machine that the certificate is for: our own is for
+// localhost, one that was bought is not.
+func (c *Control) ownName() string {
+	if c.cfg.TLS.CertFile != "" && c.cert.hostname != "" {
+		return c.cert.hostname
+	}
+	return "localhost"
 }
 
 // CAPath is the certificate that clients have to trust; empty when a
@@ -154,7 +164,7 @@ func (c *Control) Run(ctx context.Context) error {
 	g.Go(func() error { return c.on.serve(ctx, c.api, c.cert.TLS()) })
 	g.Go(func() error { return c.watchFacts(ctx) })
 	g.Go(func() error { return c.notify(ctx) })
-	c.log.Info("control plane started", zap.String("url", c.URL()), zap.String("state_dir", c.cfg.StateDir),
+	c.log.Info("control plane started", zap.String("url", c.URL()), zap.Strings("listen", c.on.addresses()), zap.String("state_dir", c.cfg.StateDir),
 		zap.String("ca", c.CAPath()), zap.String("version", buildinfo.Version), zap.String("profile", c.cfg.Profile))
 	err := g.Wait()
 	c.log.Info("control plane stopped", zap.Error(err))

@@ -21,7 +21,8 @@ type Doctor struct {
 	Config *Config
 	Files  []string // that the configuration came from
 
-	found check.List
+	found       check.List
+	unreachable bool
 }
 
 const (
@@ -36,7 +37,7 @@ const (
 
 // Examine looks at everything and returns what it found.
 func (d *Doctor) Examine(ctx context.Context) check.List {
-	d.found = nil
+	d.found, d.unreachable = nil, false
 	d.config()
 	d.stateDir()
 	d.secrets()
@@ -46,16 +47,9 @@ func (d *Doctor) Examine(ctx context.Context) check.List {
 	return d.found
 }
 
-// Unreachable reports whether the fault of the last Examine is that Redis
-// cannot be reached.
-func (d *Doctor) Unreachable() bool {
-	for _, c := range d.found {
-		if c.Name == "redis" && c.Level == check.LevelFault {
-			return true
-		}
-	}
-	return false
-}
+// Unreachable reports whether Redis could not be reached, or did not answer, in
+// the last Examine.
+func (d *Doctor) Unreachable() bool { return d.unreachable }
 
 func (d *Doctor) config() {
 	if len(d.Files) == 0 {
@@ -75,6 +69,7 @@ func (d *Doctor) redis(ctx context.Context) {
 	defer func() { _ = m.Close() }()
 	facts, err := m.Facts(ctx)
 	if err != nil {
+		d.unreachable = redisconn.Reason(err) != redisconn.ReasonAuth
 		d.found.Fault("redis", err.Error(), redisRepair(err))
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -52,6 +53,26 @@ func listenOn(addr, key string) (net.Listener, error) {
 		return nil, fmt.Errorf("open the API on %s: %w (%s)", addr, err, hint)
 	}
 	return ln, nil
+}
+
+// addresses are where the API listens, as the system tells them.
+func (l *listeners) addresses() (out []string) {
+	for _, ln := range []net.Listener{l.https, l.plain} {
+		if ln != nil {
+			out = append(out, ln.Addr().String())
+		}
+	}
+	return out
+}
+
+// openable is addr as host and port that can be connected to: listening on all
+// addresses is no address to go to, and name stands for it.
+func openable(addr net.Addr, name string) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return addr.String()
+	}
+	return net.JoinHostPort(name, strconv.Itoa(tcp.Port))
 }
 
 func (l *listeners) close() {

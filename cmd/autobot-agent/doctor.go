@@ -15,7 +15,8 @@ func newDoctor(a *app) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check Redis, clock, disk, executors and engines, and print the repair for each fault",
 		Long: "Check everything this machine needs to take part in the fleet, and print the repair\n" +
-			"for each fault. The exit code is 1 if there is a fault; warnings do not count.",
+			"for each fault. The exit code is 69 if Redis cannot be reached, 1 if there is another\n" +
+			"fault; warnings do not count.",
 		Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, loaded, err := a.load()
@@ -25,7 +26,12 @@ func newDoctor(a *app) *cobra.Command {
 			ctx, cancel := context.WithTimeout(c.Context(), 2*time.Minute)
 			defer cancel()
 			d := agent.Doctor{Config: cfg, Files: loaded.Files(), Running: runningAgent(cfg)}
-			return a.PrintChecks(d.Examine(ctx), cli.ExitFailure)
+			checks := d.Examine(ctx)
+			code := cli.ExitFailure
+			if d.Unreachable() {
+				code = cli.ExitUnreachable
+			}
+			return a.PrintChecks(checks, code)
 		},
 	}
 }

@@ -3,10 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/autobot-fleet/autobot/internal/redistest"
 )
 
 // call runs a command line in this process.
@@ -30,6 +33,11 @@ func quiet(t *testing.T, more ...string) string {
 func TestMistakesAreAnsweredInOneSentence(t *testing.T) {
 	t.Parallel()
 	good := quiet(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() })
 	for _, tt := range []struct {
 		name string
 		args []string
@@ -49,6 +57,7 @@ func TestMistakesAreAnsweredInOneSentence(t *testing.T) {
 		{"a key that is not known", []string{"run", "--config", quiet(t, "wroker: {id: a}")}, 78, []string{"agent.yaml:3", "wroker", "worker"}},
 		{"a value that cannot be", []string{"run", "--config", good, "--profile", "slow"}, 78, []string{"worker.profile", "seed or fast"}},
 		{"several faults at once", []string{"config", "check", "--config", quiet(t, "worker: {fence: no, order: no}")}, 78, []string{"worker.fence", "worker.order"}},
+		{"a taken port", []string{"run", "--config", good, "--http-listen", taken.Addr().String()}, 75, []string{"another program uses the port"}},
 		{"no agent to ask", []string{"status", "--config", good}, 69, []string{"no agent runs on this machine", "systemctl start autobot-agent"}},
 		{"no agent to list executors", []string{"executors", "list", "--config", good}, 69, []string{"executors verify"}},
 		{"no agent to drain", []string{"drain", "--config", good}, 69, []string{"no agent runs"}},
@@ -66,6 +75,32 @@ func TestMistakesAreAnsweredInOneSentence(t *testing.T) {
 			}
 			if !strings.HasPrefix(stderr, "autobot-agent: ") || strings.Contains(stderr, "goroutine ") {
 				t.Errorf("not a sentence: %s", stderr)
+			}
+		})
+	}
+}
+
+// Scripts tell a Redis that is away from all that waiting does not mend.
+func TestTheDoctorsExitCode(t *testing.T) {
+	t.Parallel()
+	locked := redistest.Start(t, redistest.WithPassword("hush"))
+	for _, tt := range []struct {
+		name, url string
+		code      int
+	}{
+		{"nothing listens", "redis://127.0.0.1:1", 69},
+		{"a wrong password", "redis://" + locked.Addr(), 1},
+		{"no address", "", 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			path := quiet(t)
+			args := []string{"doctor", "--config", path, "--set", "executors.dirs=" + t.TempDir()}
+			if tt.url != "" {
+				args = append(args, "--redis-url", tt.url)
+			}
+			if code, stdout, stderr := call(args...); code != tt.code || !strings.Contains(stdout, "redis") {
+				t.Errorf("code %d, want %d\n%s%s", code, tt.code, stdout, stderr)
 			}
 		})
 	}

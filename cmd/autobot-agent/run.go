@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -61,6 +62,9 @@ func (a *app) runAgent(ctx context.Context, signals <-chan os.Signal) error {
 	for {
 		select {
 		case err := <-ended:
+			if errors.Is(err, syscall.EADDRINUSE) {
+				return cli.Exit(cli.ExitTryLater, err) // whoever has the port may give it up
+			}
 			return err
 		case s := <-signals:
 			handle(s, ctx, stop, ag, log)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,12 +29,23 @@ func TestExitCodes(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("redis:\n  url: redis://localhost\nprofil: fast\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() })
+	locked := redistest.Start(t, redistest.WithPassword("hush"))
+	serve := func(folder, listen string) []string {
+		return []string{"serve", "--redis-url", "redis://127.0.0.1:1", "--state-dir", filepath.Join(dir, folder), "--http-listen", listen}
+	}
 	for _, tt := range []struct {
 		name string
 		args []string
 		code int
 		want string // in stdout or stderr
 	}{
+		{"a taken port", serve("a", taken.Addr().String()), 75, "another program uses the port"},
+		{"an address of another machine", serve("b", "192.0.2.1:8443"), 1, "an address of this machine"},
 		{"no command prints the help", nil, 0, "serve"},
 		{"version", []string{"version"}, 0, "autobot-control"},
 		{"an unknown command", []string{"sreve"}, 2, "did you mean serve?"},
@@ -47,6 +59,7 @@ func TestExitCodes(t *testing.T) {
 		{"Redis away", []string{"redis", "health", "--redis-url", "redis://127.0.0.1:1"}, 69, "refused"},
 		{"an unknown database", []string{"redis", "info", "--database", "x", "--redis-url", "redis://127.0.0.1:1"}, 2, "unknown Redis database"},
 		{"the doctor without Redis", []string{"doctor", "--redis-url", "redis://127.0.0.1:1", "--state-dir", dir}, 69, "repair"},
+		{"the doctor with a wrong password", []string{"doctor", "--redis-url", "redis://" + locked.Addr(), "--state-dir", dir}, 1, "redis.password_file"},
 		{"completion", []string{"completion", "bash"}, 0, "autobot-control"},
 		{"man pages", []string{"man", filepath.Join(dir, "man")}, 0, ""},
 	} {

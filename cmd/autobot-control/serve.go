@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/autobot-fleet/autobot/control"
 	"github.com/autobot-fleet/autobot/internal/cli"
+	"github.com/autobot-fleet/autobot/internal/configfile"
 	"github.com/autobot-fleet/autobot/internal/logging"
 )
 
@@ -49,7 +51,7 @@ func serve(ctx context.Context, env *environment, strict bool) error {
 	}
 	c, err := control.New(cfg, log, level)
 	if err != nil {
-		return err
+		return cli.Exit(startCode(err), err)
 	}
 	c.Strict = strict
 	ended := make(chan struct{})
@@ -69,6 +71,20 @@ func serve(ctx context.Context, env *environment, strict bool) error {
 	close(ended)
 	<-reloaded
 	return err
+}
+
+// startCode is the exit code of a control plane that could not start. It talks
+// to nobody before it runs: what its own files and addresses say is not of
+// those that pass, as the same error from Redis would be.
+func startCode(err error) int {
+	var bad *configfile.Error
+	switch {
+	case errors.As(err, &bad):
+		return cli.ExitBadConfig
+	case errors.Is(err, syscall.EADDRINUSE):
+		return cli.ExitTryLater // whoever has the port may give it up
+	}
+	return cli.ExitFailure
 }
 
 // reload reads the configuration again; a fault changes nothing.
