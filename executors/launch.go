@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
 
+	"github.com/autobot-fleet/autobot/executors/child"
 	executorpb "github.com/autobot-fleet/autobot/executors/proto"
 )
 
@@ -60,6 +61,10 @@ type LaunchOptions struct {
 	// soon as the process exists and before its handshake. May be nil.
 	Started func(pid int)
 
+	// Lease, when not nil, ends the process once it has run out while a task
+	// runs in it. The host has to extend it in time.
+	Lease *Lease
+
 	// CgroupFD, when not 0, is an open cgroup v2 folder that the process is
 	// born into.
 	CgroupFD int
@@ -93,7 +98,8 @@ func (o *LaunchOptions) check() error {
 // nothing is left of the process then.
 //
 // The caller ends the process with Shutdown or Kill, and it dies with the
-// calling process in any case.
+// calling process in any case. It and all that it starts run at a lower
+// priority than the calling process, see child.Lower.
 func Launch(ctx context.Context, o LaunchOptions) (*Process, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -128,6 +134,7 @@ func Launch(ctx context.Context, o LaunchOptions) (*Process, error) {
 		r.cleanUp()
 		return nil, r.explain(startCtx, ctx, err)
 	}
+	child.Lower(r.proc.PID()) // threads that it started before the first time
 	p := &Process{runner: r, hangUp: sync.OnceFunc(client.Kill), api: api}
 	go p.afterDeath()
 	if !stop() {

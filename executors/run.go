@@ -92,6 +92,8 @@ func (s *server) admit(r *run, concurrency int) *Error {
 		return e
 	}
 	switch _, twice := s.running[key]; {
+	case s.lease != nil && lapsed(s.lease): // it was sent by an agent that has stood still since
+		return busy("the agent's lease has run out")
 	case s.draining:
 		return busy("the executor is draining and takes no new task")
 	case twice:

@@ -73,6 +73,10 @@ func (r *processRunner) Start(context.Context) error {
 	cmd.Dir = r.opts.Dir
 	cmd.Env = append(append([]string{}, r.opts.Env...), r.env...)
 	cmd.Env = append(cmd.Env, envParent+"="+strconv.Itoa(os.Getpid()))
+	if lease := r.opts.Lease; lease != nil {
+		cmd.ExtraFiles = []*os.File{lease.reader}
+		cmd.Env = append(cmd.Env, envLease+"=3") // the first after the standard ones
+	}
 	if fd := r.opts.CgroupFD; fd != 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd}
 	}
@@ -103,6 +107,7 @@ func (r *processRunner) Start(context.Context) error {
 		_, _ = outR.Close(), errR.Close()
 		return fmt.Errorf("start %s: %w", r.opts.Path, err)
 	}
+	child.Lower(proc.PID())
 	if r.opts.Started != nil {
 		r.opts.Started(proc.PID())
 	}

@@ -102,6 +102,11 @@ func serve(e Executor) {
 	realStderr, private := os.Stderr, os.Stdout
 	var grpcServer *grpc.Server
 	srv := newServer(e, log.New(realStderr, "executor: ", 0), func() { grpcServer.Stop() })
+	var err error
+	if srv.lease, err = inheritedLease(); err != nil {
+		_, _ = fmt.Fprintf(realStderr, "executor: %v\n", err)
+		os.Exit(1) // without it, tasks could outlive the right to run them
+	}
 	defer exitAfter(srv)
 	stopWatching := watch(srv, realStderr)
 	defer stopWatching()

@@ -6,6 +6,7 @@ import (
 	"log"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -26,6 +27,8 @@ type server struct {
 	exec Executor
 	log  *log.Logger
 	stop func() // ends the process's serving
+
+	lease *atomic.Int64 // until when tasks may run, on the clock of bootTime; nil: no limit
 
 	mu       sync.Mutex
 	desc     *Description     // the newest, nil before the first

@@ -99,9 +99,7 @@ func TestTheFenceKillsTheProcessOfATask(t *testing.T) {
 	x, neighbour := f.beginStarted(j), f.beginStarted(job(`{"op":"block"}`))
 	f.h.KillTask(j.Task.ID, 2) // another attempt: not this one
 	f.h.KillTask(j.Task.ID, 1)
-	if _, alive := startTime(pid); alive {
-		t.Error("the process lives on")
-	}
+	untilGone(t, pid)
 	wantCode(t, f.end(x).err, executors.CodeCancelled)
 	if err := f.end(neighbour).err; !errors.Is(err, ErrReplaced) {
 		t.Errorf("the neighbour got %v, want ErrReplaced", err)

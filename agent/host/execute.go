@@ -31,7 +31,9 @@ type Outcome struct {
 type run struct {
 	id      string
 	attempt int64
-	blame   *executors.Error // set before its process is killed because of it; host's lock
+	blame   *executors.Error // set before its process is killed because of it; kills' lock
+	doomed  bool             // it must not start any more; kills' lock
+	in      *proc            // that it has been bound to; kills' lock
 
 	mu     sync.Mutex
 	sink   func(executors.Event)
@@ -70,35 +72,14 @@ func (r *run) close() {
 func (h *Host) Execute(ctx context.Context, job Job, sink func(executors.Event)) (Outcome, error) {
 	r := &run{id: job.Task.ID, attempt: job.Task.Attempt, sink: sink}
 	defer r.close()
+	h.kills.add(r)
+	defer h.kills.remove(r)
 	p, err := h.place(ctx, r, job)
 	if err != nil {
 		return Outcome{}, err
 	}
 	defer h.leave(p, r)
 	return h.runIn(ctx, p, r, job)
-}
-
-// KillTask kills the process that runs the attempt now, with all that it
-// started, and waits until it is gone. It does nothing if none does.
-func (h *Host) KillTask(id string, attempt int64) {
-	h.mu.Lock()
-	var in *proc
-	for _, u := range h.units {
-		for p := range u.procs {
-			for r := range p.runs {
-				if r.id == id && r.attempt == attempt {
-					in = p
-					if r.blame == nil {
-						r.blame = executors.Errorf(executors.CodeCancelled, "the task was killed because this worker may not own it any more")
-					}
-				}
-			}
-		}
-	}
-	h.mu.Unlock()
-	if in != nil {
-		in.kill()
-	}
 }
 
 // place finds or starts a process for the job and puts the run into it.
@@ -208,6 +189,12 @@ func (h *Host) runIn(ctx context.Context, p *proc, r *run, job Job) (Outcome, er
 	h.mu.Unlock()
 	typ, _ := desc.Type(job.Task.Type)
 	deadline, _ := executors.EffectiveDeadline(job.Task, typ, time.Now())
+	if ctx.Err() != nil {
+		return Outcome{}, executors.AsError(ctx.Err())
+	}
+	if err := h.kills.bind(r, p); err != nil {
+		return Outcome{}, err
+	}
 	outcome, err := p.session.Start(job.Task, r.event)
 	if err != nil {
 		var bad *executors.Error
@@ -251,8 +238,9 @@ func (h *Host) follow(ctx context.Context, p *proc, r *run, outcome <-chan execu
 	case <-late:
 		blame = executors.Errorf(executors.CodeDeadlineExceeded, "the task did not end within %s after its deadline; its process was killed", h.cfg.CancelGrace)
 	case <-ctx.Done():
-		// An error here means that the stream is gone: the outcome tells.
-		_ = p.session.Cancel(r.id, r.attempt)
+		// Not waited for: a process that reads nothing would hold us up. It
+		// ends with the stream at the latest, whose end the outcome tells.
+		go func() { _ = p.session.Cancel(r.id, r.attempt) }()
 		timer := time.NewTimer(h.cfg.CancelGrace)
 		defer timer.Stop()
 		select {
@@ -262,11 +250,7 @@ func (h *Host) follow(ctx context.Context, p *proc, r *run, outcome <-chan execu
 		}
 		blame = ended(ctx, fmt.Sprintf("it did not stop within %s; its process was killed", h.cfg.CancelGrace))
 	}
-	h.mu.Lock()
-	if r.blame == nil {
-		r.blame = blame
-	}
-	h.mu.Unlock()
+	h.kills.accuse(r, blame)
 	p.kill()
 	o, ok := <-outcome // it may have ended in the last moment
 	return o, ok
@@ -275,15 +259,16 @@ func (h *Host) follow(ctx context.Context, p *proc, r *run, outcome <-chan execu
 // verdict says what the death of its process means for a run.
 func (h *Host) verdict(ctx context.Context, p *proc, r *run, job Job, deadline time.Time) error {
 	h.mu.Lock()
-	end, blame := p.end, r.blame
+	end := p.end
 	h.mu.Unlock()
+	blame := h.kills.blame(r)
 	switch {
 	case blame != nil:
 		return blame
 	case ctx.Err() != nil:
 		return ended(ctx, "its process ended: "+end.exit)
 	case end.why == endReplaced:
-		return fmt.Errorf("executor %s: process %d was killed because of another task: %w", p.u.name, p.pid, ErrReplaced)
+		return fmt.Errorf("executor %s: process %d was killed because of another task, or because the lease of this worker had run out: %w", p.u.name, p.pid, ErrReplaced)
 	case end.why == endStopped:
 		return fmt.Errorf("executor %s: process %d was shut down: %w", p.u.name, p.pid, ErrReplaced)
 	case !deadline.IsZero() && time.Now().After(deadline):

@@ -15,6 +15,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"github.com/autobot-fleet/autobot/executors"
 )
 
 // maxSocketDir is the longest path that still leaves room for the names that
@@ -28,6 +30,8 @@ type Host struct {
 	log     *zap.Logger
 	sockets string // folder for sockets
 	bootID  string
+	lease   *executors.Lease
+	kills   kills
 
 	probed  chan struct{}
 	changed chan struct{}
@@ -71,7 +75,7 @@ func New(cfg Config, log *zap.Logger, reg prometheus.Registerer) (*Host, error) 
 		cfg: cfg, log: log.Named("executors"),
 		probed: make(chan struct{}), changed: make(chan struct{}, 1), rescan: make(chan struct{}, 1),
 		settings: cfg.Settings, refused: map[string]refusal{}, crashes: map[string]int{},
-		seen: map[string]sighting{}, wake: make(chan struct{}),
+		seen: map[string]sighting{}, wake: make(chan struct{}), kills: kills{runs: map[*run]struct{}{}},
 	}
 	for _, dir := range []string{h.storeDir(), h.runDir(), h.recordDir(), h.homeDir("")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -82,6 +86,9 @@ func New(cfg Config, log *zap.Logger, reg prometheus.Registerer) (*Host, error) 
 		return nil, err
 	}
 	if h.bootID, err = readBootID(); err != nil {
+		return nil, err
+	}
+	if h.lease, err = executors.NewLease(); err != nil {
 		return nil, err
 	}
 	if err := h.takeRecords(); err != nil {

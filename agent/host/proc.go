@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,6 +29,7 @@ type proc struct {
 	room    room
 	gone    chan struct{} // closed when it has ended and end is set
 	healthy bool          // what the last health check said; supervise's own
+	killed  atomic.Bool   // on purpose: by a cancel, a deadline, the fence or the lease
 
 	// lock
 	desc      executors.Description
@@ -35,7 +37,6 @@ type proc struct {
 	reasons   []string
 	runs      map[*run]struct{}
 	whenEmpty func() // for a solo process: ends it
-	killed    bool   // on purpose: by a cancel, a deadline or the fence
 	hung      bool   // killed because it stopped answering
 	end       ending
 }
@@ -98,7 +99,7 @@ func (u *unit) launch(ctx context.Context, p *proc) (*executors.Process, error) 
 	for try := 0; ; try++ {
 		process, err := executors.Launch(ctx, executors.LaunchOptions{
 			Path: u.exe, Env: p.room.env, Dir: u.h.homeDir(u.name), SocketDir: u.h.sockets,
-			StartTimeout: u.h.cfg.StartTimeout, Stderr: p.output,
+			StartTimeout: u.h.cfg.StartTimeout, Stderr: p.output, Lease: u.h.lease,
 			Started: func(pid int) {
 				p.pid = pid
 				u.h.remember(pid, "")
@@ -171,7 +172,7 @@ func (p *proc) supervise(ctx context.Context) {
 	switch {
 	case stopped:
 		p.end.why = endStopped
-	case p.killed:
+	case p.killed.Load(), len(p.runs) > 0 && h.lease.Lapsed():
 		p.end.why = endReplaced
 	case p.hung:
 		p.end.text = "it stopped answering health checks and was killed"
@@ -187,7 +188,7 @@ func (p *proc) supervise(ctx context.Context) {
 // it is usually dying by itself: how it does so is worth a moment.
 func (p *proc) awaitExit() {
 	p.u.h.mu.Lock()
-	kill := p.killed || p.hung
+	kill := p.killed.Load() || p.hung
 	p.u.h.mu.Unlock()
 	if !kill {
 		timer := time.NewTimer(time.Second)
@@ -224,7 +225,7 @@ func (p *proc) watch(ctx context.Context) {
 		}
 		if misses++; misses >= cfg.HealthMisses && ctx.Err() == nil {
 			p.u.h.mu.Lock()
-			p.hung = !p.killed
+			p.hung = !p.killed.Load()
 			p.u.h.mu.Unlock()
 			return
 		}
@@ -274,9 +275,15 @@ func (p *proc) check(ctx context.Context, probe *reprobe) bool {
 
 // kill kills the process on purpose; what is to blame has said so in its run.
 func (p *proc) kill() {
+	p.killNow()
 	p.u.h.mu.Lock()
-	p.killed = true
 	p.ready = false
 	p.u.h.mu.Unlock()
 	p.process.Kill()
+}
+
+// killNow sends the signals of kill and leaves the rest to supervise.
+func (p *proc) killNow() {
+	p.killed.Store(true)
+	p.process.KillNow()
 }

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -13,6 +12,24 @@ import (
 // server, it claims nothing, publishes nothing and cancels what runs; a
 // quarter of an interval before, it kills what still runs. So whoever takes the
 // tasks over after the expiry finds nobody at work on them.
+//
+// Nothing on the way from the clock to the signal can wait: Worker.mu is held
+// over memory only (its log lines are written by another goroutine, see
+// lines.go), and KillTask is a system call. Should the whole agent stand still,
+// the executor processes end by themselves at the same moment, by the lease
+// that each confirmed beat extends for them.
+
+// lapse is when what still runs is killed, after a beat that was sent then.
+func (w *Worker) lapse(sent time.Time) time.Time {
+	return sent.Add(w.o.HeartbeatTTL - w.o.HeartbeatInterval/4)
+}
+
+// killBy makes what was dropped be killed no later than at. Call with mu held.
+func (w *Worker) killBy(at time.Time) {
+	if w.killAt.IsZero() || at.Before(w.killAt) {
+		w.killAt = at
+	}
+}
 
 // fresh reports whether the lease is good for another interval. Call with mu
 // held.
@@ -80,15 +97,16 @@ func (w *Worker) guard(now time.Time) time.Time {
 	return next
 }
 
-// killAll kills the executors of these tasks, all at once, and waits for that.
+// killAll kills the executors of these tasks; they are gone when their runs
+// have ended.
 func (w *Worker) killAll(keys []runKey) {
-	var wg sync.WaitGroup
 	for _, key := range keys {
-		w.log.Warn("killing the executor of a task that must not run here any longer",
-			zap.String("task", clip(key.id, 200)), zap.Int64("attempt", key.attempt))
-		wg.Go(func() { w.o.Executors.KillTask(key.id, key.attempt) })
+		w.o.Executors.KillTask(key.id, key.attempt)
 	}
-	wg.Wait()
+	for _, key := range keys {
+		w.log.Warn("killed the executor of a task that must not run here any longer",
+			zap.String("task", clip(key.id, 200)), zap.Int64("attempt", key.attempt))
+	}
 }
 
 // raiseFence drops all work: its lease is about to lapse. The heart registers
@@ -96,7 +114,7 @@ func (w *Worker) killAll(keys []runKey) {
 func (w *Worker) raiseFence() {
 	w.registered, w.fenced = false, true
 	w.waitReason = "Redis has not confirmed a heartbeat for " + time.Since(w.confirmed).Round(time.Second).String()
-	w.killAt = w.confirmed.Add(w.o.HeartbeatTTL - w.o.HeartbeatInterval/4)
+	w.killBy(w.lapse(w.confirmed))
 	for _, r := range w.runs {
 		if !r.dropped {
 			w.owed[r.claim.ID] = true

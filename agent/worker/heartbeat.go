@@ -124,9 +124,6 @@ func (w *Worker) register(ctx context.Context) error {
 		}
 		return err
 	}
-	if err := w.files.registered(generation); err != nil {
-		w.log.Error("cannot remember the worker's generation: check the state folder", zap.Error(err))
-	}
 	w.mu.Lock()
 	w.generation, w.registered, w.recovering, w.fenced = generation, true, true, false
 	w.unknown = map[runKey]bool{}
@@ -137,9 +134,32 @@ func (w *Worker) register(ctx context.Context) error {
 	w.metrics.beats.WithLabelValues("registered").Inc()
 	w.log.Info("registered", zap.String("worker", w.o.WorkerID), zap.Int64("generation", generation),
 		zap.Strings("types", r.Capabilities))
+	poke(w.unnoted)
 	w.requestSweep()
 	w.requestBeat() // the heartbeat with the new generation
 	return nil
+}
+
+// noteLoop remembers each generation on disk, which may take its time: the
+// heart must not wait for it. Claims do.
+func (w *Worker) noteLoop(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.unnoted:
+		}
+		w.mu.Lock()
+		generation := w.generation
+		w.mu.Unlock()
+		if err := w.files.registered(generation); err != nil {
+			w.log.Error("cannot remember the worker's generation: check the state folder", zap.Error(err))
+		}
+		w.mu.Lock()
+		w.noted = generation
+		w.mu.Unlock()
+		w.requestSweep()
+	}
 }
 
 func (w *Worker) sayInUse() {
@@ -200,6 +220,7 @@ func (w *Worker) obey(reply queue.Renewal) {
 		if r := w.runs[runKey{f.ID, f.Attempt}]; r != nil && !r.ended && !r.dropped {
 			w.log.Warn("a task was taken away from this worker", zap.String("task", f.ID), zap.Int64("attempt", f.Attempt))
 			w.drop(r, errLost)
+			w.killBy(time.Now().Add(w.o.HeartbeatInterval / 4)) // somebody else may have begun already
 		}
 	}
 	for _, f := range reply.Cancel {
@@ -233,6 +254,9 @@ func (w *Worker) lose(generation int64) {
 	w.registered = false
 	w.waitReason = "the worker was taken for dead and registers again"
 	w.dropAll(errLost)
+	// An agent that stood still finds this moment in the past: others may have
+	// begun already.
+	w.killBy(w.lapse(w.confirmed))
 	w.log.Warn("the worker was taken for dead: registering again", zap.String("worker", w.o.WorkerID), zap.Int("tasks_dropped", n))
 }
 
@@ -244,7 +268,7 @@ func (w *Worker) supersede(generation int64) {
 		return
 	}
 	w.superseded, w.registered = true, false
-	w.killAt = time.Now().Add(w.o.HeartbeatInterval)
+	w.killBy(time.Now().Add(w.o.HeartbeatInterval))
 	w.dropAll(errSuperseded)
 	w.log.Error("another process has taken over this worker id: stop one of the two and give it an id of its own (worker.id)",
 		zap.String("worker", w.o.WorkerID), zap.Int64("generation", generation))
@@ -254,6 +278,9 @@ func (w *Worker) supersede(generation int64) {
 func (w *Worker) confirm(sent time.Time) {
 	if sent.After(w.confirmed) {
 		w.confirmed = sent
+		if leaser, ok := w.o.Executors.(Leaser); ok && w.o.Fence == FenceKill {
+			leaser.ExtendLease(w.lapse(sent))
+		}
 	}
 }
 

@@ -143,7 +143,7 @@ func (w *Worker) document(s State) json.RawMessage {
 
 // mayClaim reports whether the lease allows claims. Call with mu held.
 func (w *Worker) mayClaim(now time.Time) bool {
-	return w.mayPublish(now) && !w.recovering
+	return w.mayPublish(now) && !w.recovering && w.noted == w.generation
 }
 
 // obstacle says, in one sentence, why nothing is claimed; "" when claims are
@@ -185,6 +185,8 @@ func (w *Worker) closedReason(now time.Time) string {
 		return fmt.Sprintf("%d tasks of the former lease are still being stopped", w.executing(true))
 	case w.recovering:
 		return "tasks of the former run are being taken back"
+	case w.noted != w.generation:
+		return "the registration is being noted in the state folder"
 	case w.drained:
 		return fleet.DrainedHere
 	case w.cordoned:

@@ -24,8 +24,10 @@ type Worker struct {
 	wg         sync.WaitGroup // executions
 	wake       chan struct{}  // for the claimer
 	beatNow    chan struct{}  // for the heart
-	changed    notifier       // anything below has changed
-	handBack   chan struct{}  // closed by HandBack
+	unnoted    chan struct{}  // for noteLoop
+	lines      *lines
+	changed    notifier      // anything below has changed
+	handBack   chan struct{} // closed by HandBack
 	handOnce   sync.Once
 	sweepSoon  atomic.Bool
 	pulseHeart atomic.Int64 // Unix ns of the last completed iteration
@@ -39,6 +41,7 @@ type Worker struct {
 	registered  bool      // the generation is current as far as we know
 	recovering  bool      // Recover has to come before the next claim
 	unclean     bool      // that Recover counts like a death
+	noted       int64     // generation that is on disk
 	confirmed   time.Time // when the last confirmed beat was sent
 	killAt      time.Time // when fenced executions are killed; zero: none
 	fenced      bool
@@ -85,14 +88,14 @@ func New(o Options) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := o.Log.Named("worker")
+	lines, log := newLines(o.Log.Named("worker"))
 	m, err := newMetrics(o.Metrics)
 	if err != nil {
 		return nil, err
 	}
 	w := &Worker{
 		o: o, log: log, metrics: m, files: stateFiles{o.StateDir},
-		wake: make(chan struct{}, 1), beatNow: make(chan struct{}, 1), handBack: make(chan struct{}),
+		lines: lines, unnoted: make(chan struct{}, 1), wake: make(chan struct{}, 1), beatNow: make(chan struct{}, 1), handBack: make(chan struct{}),
 		limit: o.MaxConcurrent, plain: o.PlainQueues, labels: o.Labels,
 		served: serve(nil, nil), runs: map[runKey]*run{}, used: map[string]int{}, owed: map[string]bool{},
 		unknown: map[runKey]bool{}, waitReason: "the agent has not started yet", startedAt: time.Now(),
@@ -110,6 +113,8 @@ func New(o Options) (*Worker, error) {
 // It returns nil after a clean stop, and an *UndeliveredError when outcomes
 // could not be delivered before the drain was over.
 func (w *Worker) Run(ctx context.Context) error {
+	stopLines := w.lines.start()
+	defer stopLines()
 	w.beatPulse()
 	w.claimPulse()
 	if !w.prepare(ctx) {
@@ -122,6 +127,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	heart.run(w.heartLoop)
 	claims.run(newClaimer(w).loop)
 	rest.run(w.fenceLoop)
+	rest.run(w.noteLoop)
 	rest.run(w.commandLoop)
 	rest.run(w.executorLoop)
 	rest.run(w.pub.loop)

@@ -75,6 +75,8 @@ func (p *Process) run(started chan<- error) {
 		return
 	}
 	p.pid = p.cmd.Process.Pid
+	p.enlist()
+	defer p.strike()
 	started <- nil
 
 	// Leave the child a zombie while its group is killed: until it is reaped

@@ -1,0 +1,352 @@
+package ov
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/autobot-fleet/autobot/executors/openvino/onnxtest"
+)
+
+func TestPortsTellTypesAndDimensions(t *testing.T) {
+	r := openReal(t)
+	m := onnxtest.New("ports")
+	m.Input("ids", onnxtest.Int64, 1, onnxtest.Any)
+	m.Input("half", onnxtest.Float16, 2, 3)
+	m.Input("bytes", onnxtest.Uint8, onnxtest.Any)
+	m.Input("scalar", onnxtest.Double)
+	m.Output("ids2", onnxtest.Int64, 1, onnxtest.Any)
+	m.Output("half2", onnxtest.Float16, 2, 3)
+	m.Output("bytes2", onnxtest.Uint8, onnxtest.Any)
+	m.Output("scalar2", onnxtest.Double)
+	for _, name := range []string{"ids", "half", "bytes", "scalar"} {
+		m.Node("Add", []string{name, name}, []string{name + "2"})
+	}
+	c := compile(t, r, m.Write(t, t.TempDir()), "CPU", CompileOptions{})
+	if got := fmt.Sprint(c.Inputs()); got != "[ids i64 [1,?] half f16 [2,3] bytes u8 [?] scalar f64 []]" {
+		t.Errorf("inputs %s", got)
+	}
+	if got := fmt.Sprint(c.Outputs()); got != "[ids2 i64 [1,?] half2 f16 [2,3] bytes2 u8 [?] scalar2 f64 []]" {
+		t.Errorf("outputs %s", got)
+	}
+	out, err := request(t, c).Infer(t.Context(), map[string]Tensor{
+		"ids":    tensor(t, []int64{1 << 20, -3}, 1, 2),
+		"half":   tensor(t, convert([]float32{1, 2, 3, 4, 5, 0.5}, ToFloat16), 2, 3),
+		"bytes":  tensor(t, []uint8{100, 2, 3}, 3),
+		"scalar": tensor(t, []float64{0.25}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := data[int64](t, out["ids2"]); !cmp.Equal(got, []int64{1 << 21, -6}) || !cmp.Equal(out["ids2"].Shape(), []int64{1, 2}) {
+		t.Errorf("ids2 %v %v", got, out["ids2"].Shape())
+	}
+	if got, err := out["half2"].Float32s(); err != nil || !cmp.Equal(got, []float32{2, 4, 6, 8, 10, 1}) {
+		t.Errorf("half2 %v %v", got, err)
+	}
+	if got := data[uint8](t, out["bytes2"]); !cmp.Equal(got, []uint8{200, 4, 6}) {
+		t.Errorf("bytes2 %v", got)
+	}
+	if got := data[float64](t, out["scalar2"]); !cmp.Equal(got, []float64{0.5}) || len(out["scalar2"].Shape()) != 0 {
+		t.Errorf("scalar2 %v %v", got, out["scalar2"].Shape())
+	}
+	if c.Device() != "CPU" {
+		t.Errorf("runs on %s", c.Device())
+	}
+}
+
+func TestReshapeFixesDimensions(t *testing.T) {
+	r := openReal(t)
+	path := onnxtest.Product().Write(t, t.TempDir())
+	c := compile(t, r, path, "CPU", CompileOptions{Reshape: map[string][]int64{"a": {2, 3}, "b": {3, -1}}})
+	if got := fmt.Sprint(c.Inputs(), c.Outputs()); got != "[a f32 [2,3] b f32 [3,?]] [c f32 [2,?]]" {
+		t.Error(got)
+	}
+	_, err := r.Compile(t.Context(), path, "CPU", CompileOptions{Reshape: map[string][]int64{"z": {2, 3}}})
+	wantError(t, err, nil, "reshape the inputs", "status -")
+	_, err = r.Compile(t.Context(), path, "CPU", CompileOptions{Reshape: map[string][]int64{"a": {2, 3}, "b": {4, 4}}})
+	wantError(t, err, nil, "reshape the inputs", "status -1")
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	r := openReal(t)
+	path := onnxtest.AddOne(4).Write(t, t.TempDir())
+	for _, tt := range []struct {
+		name string
+		opts CompileOptions
+		says string
+	}{
+		{"zero value is valid", CompileOptions{}, ""},
+		{"all of them", CompileOptions{Hint: HintThroughput, Threads: 1, Streams: 1, Precision: PrecisionF32}, ""},
+		{"a property", CompileOptions{Properties: map[string]string{"ENABLE_CPU_PINNING": "NO"}}, ""},
+		{"hint", CompileOptions{Hint: "FAST"}, "hint"},
+		{"precision", CompileOptions{Precision: "f8"}, "precision"},
+		{"threads", CompileOptions{Threads: -1}, "negative"},
+		{"key with a path", CompileOptions{CacheKey: "../x"}, "cache key"},
+		{"property of an option", CompileOptions{Properties: map[string]string{"CACHE_DIR": "/"}}, "option of its own"},
+		{"compiler of the NPU", CompileOptions{Properties: map[string]string{"NPU_COMPILER_TYPE": "PLUGIN"}}, "option of its own"},
+		{"NUL", CompileOptions{Properties: map[string]string{"A": "b\x00c"}}, "NUL"},
+		{"dimension", CompileOptions{Reshape: map[string][]int64{"x": {-2}}}, "dimensions"},
+		{"more than fit", CompileOptions{Hint: HintLatency, Threads: 1, Streams: 1, Precision: "f32", Properties: map[string]string{"A": "b"}}, "at most 5"},
+		{"unknown to the device", CompileOptions{Properties: map[string]string{"NO_SUCH": "b"}}, "NO_SUCH"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := r.Compile(t.Context(), path, "CPU", tt.opts)
+			if tt.says == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				infer(t, request(t, c), tensor(t, make([]float32, 4), 4))
+				return
+			}
+			wantError(t, err, nil, tt.says)
+		})
+	}
+}
+
+func TestOnlyDevicesThatAreThereAreTaken(t *testing.T) {
+	r := openReal(t)
+	path := onnxtest.AddOne(4).Write(t, t.TempDir())
+	for device, says := range map[string]string{
+		"AUTO": "silently", "auto": "silently", "AUTO:NPU,CPU": "not the name", "MULTI": "silently", "HETERO:NPU,CPU": "not the name",
+		"BATCH": "silently", "": "empty", "CPU\x00": "NUL", "GPU": "GPU", "CPU.7": "CPU.7", "TPU": "this machine has CPU",
+	} {
+		_, err := r.Compile(t.Context(), path, device, CompileOptions{})
+		wantError(t, err, ErrNoDevice, says)
+		_, err = r.Import(t.Context(), path, device)
+		wantError(t, err, ErrNoDevice, says)
+	}
+	_, err := r.Property("AUTO", "FULL_DEVICE_NAME")
+	wantError(t, err, ErrNoDevice)
+}
+
+func TestTheNPUProbeNamesTheMissingLayer(t *testing.T) {
+	dev := t.TempDir()
+	r := openReal(t, func(r *Runtime) { r.devRoot = dev })
+	if s := r.NPU(); s.Available || !strings.Contains(s.Reason, "intel_vpu") {
+		t.Errorf("no device file: %+v", s)
+	}
+	_, err := r.Compile(t.Context(), onnxtest.AddOne(4).Write(t, t.TempDir()), "NPU", CompileOptions{})
+	wantError(t, err, ErrNoDevice, "NPU", "intel_vpu")
+	if err := os.Mkdir(filepath.Join(dev, "accel"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	node := filepath.Join(dev, "accel", "accel0")
+	if err := os.WriteFile(node, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.NPU(); s.Available || !strings.Contains(s.Reason, "user-mode driver") {
+		t.Errorf("no driver: %+v", s)
+	}
+	if os.Getuid() != 0 { // root may use every file
+		if err := os.Chmod(node, 0); err != nil {
+			t.Fatal(err)
+		}
+		if s := r.NPU(); s.Available || !strings.Contains(s.Reason, "group render") {
+			t.Errorf("no permission: %+v", s)
+		}
+	}
+}
+
+func TestBadFilesAreErrors(t *testing.T) {
+	r := openReal(t)
+	good := onnxtest.Slow(2).Bytes()
+	dir := t.TempDir()
+	for _, tt := range []struct {
+		name, path string
+		target     error
+	}{
+		{"missing", filepath.Join(dir, "nothing.onnx"), fs.ErrNotExist},
+		{"a folder", dir, nil},
+		{"no name", "", nil},
+		{"NUL in the name", "a\x00b", nil},
+		{"empty", write(t, "a.onnx", nil), nil},
+		{"junk", write(t, "a.onnx", []byte("this is no model")), nil},
+		{"cut in the middle", write(t, "a.onnx", good[:len(good)/2]), nil},
+		{"cut at the end", write(t, "a.onnx", good[:len(good)-40]), nil},
+		{"junk XML", write(t, "a.xml", []byte("<net><layers><")), nil},
+		{"XML without weights", write(t, "a.xml", []byte(`<?xml version="1.0"?><net name="a" version="11"><layers/><edges/></net>`)), nil},
+		{"junk TFLite", write(t, "a.tflite", []byte("1234TFL3junk")), nil},
+		{"unknown kind", write(t, "a.txt", []byte("hello")), nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := r.Compile(t.Context(), tt.path, "CPU", CompileOptions{})
+			if err == nil && tt.name == "XML without weights" {
+				c.Close() // an empty graph is valid to some releases
+				return
+			}
+			wantError(t, err, tt.target)
+			if strings.Contains(err.Error(), "Exception from") {
+				t.Errorf("raw text: %v", err)
+			}
+		})
+	}
+	small := onnxtest.AddOne(4).Bytes()
+	for bit := 0; bit < len(small)*8; bit += 5 {
+		flipped := append([]byte(nil), small...)
+		flipped[bit/8] ^= 1 << (bit % 8)
+		c, err := r.Compile(t.Context(), write(t, "a.onnx", flipped), "CPU", CompileOptions{})
+		if err == nil { // a name, a number: still a model
+			c.Close()
+		}
+	}
+	infer(t, request(t, compile(t, r, write(t, "good.onnx", small), "CPU", CompileOptions{})), tensor(t, make([]float32, 4), 4))
+}
+
+func TestTheCacheIsUsedAndNeverStale(t *testing.T) {
+	cache := filepath.Join(t.TempDir(), "cache")
+	r := openReal(t, WithCacheDir(cache))
+	dir := t.TempDir()
+	path := onnxtest.AddOne(4).Write(t, dir)
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{false, true} {
+		c := compile(t, r, path, "CPU", CompileOptions{})
+		if c.FromCache() != want {
+			t.Errorf("load %d from the cache: %v", i, c.FromCache())
+		}
+		c.Close()
+	}
+	if info, err := os.Stat(cache); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("cache folder %v, %v", info.Mode(), err)
+	}
+	if c := compile(t, r, path, "CPU", CompileOptions{NoCache: true}); c.FromCache() {
+		t.Error("the cache was used against the option")
+	}
+	// Another model of the same name, size and time.
+	m := onnxtest.New("add-one")
+	m.Input("x", onnxtest.Float, 4)
+	m.Output("y", onnxtest.Float, 4)
+	m.Floats("one", []int64{1}, 9)
+	m.Node("Add", []string{"x", "one"}, []string{"y"})
+	m.Write(t, dir)
+	if err := os.Chtimes(path, before.ModTime(), before.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	c := compile(t, r, path, "CPU", CompileOptions{})
+	if got := data[float32](t, infer(t, request(t, c), tensor(t, make([]float32, 4), 4))); got[0] != 9 {
+		t.Errorf("the changed model gives %v", got)
+	}
+	// A damaged entry is made again.
+	blobs, err := filepath.Glob(filepath.Join(cache, "*", "*", "*.blob"))
+	if err != nil || len(blobs) != 2 {
+		t.Fatalf("entries %v, %v", blobs, err)
+	}
+	for _, b := range blobs {
+		replace(t, b, []byte("junk"))
+	}
+	c = compile(t, r, path, "CPU", CompileOptions{})
+	if c.FromCache() {
+		t.Error("a damaged entry was taken")
+	}
+	if got := data[float32](t, infer(t, request(t, c), tensor(t, make([]float32, 4), 4))); got[0] != 9 {
+		t.Errorf("after the damage: %v", got)
+	}
+	reshaped := CompileOptions{CacheKey: "abc", Reshape: map[string][]int64{"x": {4}}}
+	compile(t, r, path, "CPU", reshaped).Close()
+	if c := compile(t, r, path, "CPU", reshaped); !c.FromCache() {
+		t.Error("a reshaped model is not kept")
+	}
+	if err := os.Chmod(cache, 0o777); err != nil { //nolint:gosec // the fault that is tested
+		t.Fatal(err)
+	}
+	_, err = r.Compile(t.Context(), path, "CPU", CompileOptions{})
+	wantError(t, err, nil, "written by others", "chmod go-w")
+}
+
+// replace puts a new file in the place of an old one that may be mapped.
+func replace(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBlobsAreExportedAndImported(t *testing.T) {
+	r := openReal(t)
+	c := compile(t, r, onnxtest.Slow(2).Write(t, t.TempDir()), "CPU", CompileOptions{})
+	blob := filepath.Join(t.TempDir(), "model.blob")
+	if err := c.Export(blob); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(blob); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("blob %v, %v", info.Mode(), err)
+	}
+	x := tensor(t, make([]float32, 512*512), 512, 512)
+	for i := range data[float32](t, x) {
+		data[float32](t, x)[i] = float32(i%11) / 11
+	}
+	want := data[float32](t, infer(t, request(t, c), x))
+	c.Close()
+	in, err := r.Import(t.Context(), blob, "CPU")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(in.Inputs(), in.Outputs()) != fmt.Sprint(c.Inputs(), c.Outputs()) || in.Device() != "CPU" {
+		t.Errorf("imported %v %v on %s", in.Inputs(), in.Outputs(), in.Device())
+	}
+	if p, err := in.Property("INFERENCE_PRECISION_HINT"); err != nil || p != "f32" {
+		t.Errorf("imported for %q, %v", p, err)
+	}
+	if err := os.Remove(blob); err != nil {
+		t.Fatal(err)
+	}
+	if got := data[float32](t, infer(t, request(t, in), x)); !cmp.Equal(got, want) {
+		t.Error("the imported model gives other numbers")
+	}
+	wantError(t, in.Export(filepath.Join(t.TempDir(), "no", "such", "folder")), fs.ErrNotExist)
+	in.Close()
+
+	for name, content := range map[string][]byte{"empty": nil, "junk": []byte("junk"), "zeros": make([]byte, 4096)} {
+		if _, err := r.Import(t.Context(), write(t, "b", content), "CPU"); err == nil {
+			t.Errorf("%s blob was imported", name)
+		}
+	}
+	_, err = r.Import(t.Context(), blob, "CPU")
+	wantError(t, err, fs.ErrNotExist)
+}
+
+func TestTruncatedBlobsAreErrors(t *testing.T) {
+	r := openReal(t)
+	c := compile(t, r, onnxtest.AddOne(4).Write(t, t.TempDir()), "CPU", CompileOptions{})
+	blob := filepath.Join(t.TempDir(), "model.blob")
+	if err := c.Export(blob); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []int{1, 10, 50, 90} {
+		if c, err := r.Import(t.Context(), write(t, "b", content[:len(content)*part/100]), "CPU"); err == nil {
+			c.Close()
+			t.Errorf("%d %% of a blob was imported", part)
+		}
+	}
+}
+
+func TestCompileHeedsItsContext(t *testing.T) {
+	r := openReal(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("not wanted any more")
+	cancel(why)
+	_, err := r.Compile(ctx, onnxtest.AddOne(4).Write(t, t.TempDir()), "CPU", CompileOptions{})
+	wantError(t, err, context.Canceled)
+	late, stop := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer stop()
+	_, err = r.Compile(late, onnxtest.AddOne(4).Write(t, t.TempDir()), "CPU", CompileOptions{})
+	wantError(t, err, context.DeadlineExceeded)
+}
