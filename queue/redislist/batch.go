@@ -7,7 +7,7 @@ const (
 	// before them when it has done enough (see spend in common.lua).
 	batchIDs = 256
 	// batchBytes bounds the documents that one call stores.
-	batchBytes = 4 << 20
+	batchBytes = 2 << 20
 )
 
 // inBatches calls do for consecutive parts of n items until all are handled.

@@ -111,7 +111,7 @@ func TestLongLists(t *testing.T) {
 	}
 	t.Run("finish takes few scripts for the oldest of a long list", func(t *testing.T) {
 		f := newForeign(t)
-		part := hold(t, f.rdb, f.g, n)[:100]
+		part := hold(t, f.rdb, f.g, n)[:60]
 		f.cli("CONFIG RESETSTAT")
 		s, _, err := f.b.Finish(t.Context(), "ours", outcomesOf(part), nil)
 		f.ok(err)

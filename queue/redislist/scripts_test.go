@@ -31,11 +31,25 @@ func TestScripts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		f.enqueue("general", "t1")
-		c := f.claimOne("t1")
-		f.cli("CONFIG SET slowlog-log-slower-than 20000", "SLOWLOG RESET")
-		f.finish(c)
-		f.want("SLOWLOG LEN", int64(0))
+		r := f.request()
+		r.Free, r.Max = []int{60}, 60
+		for i := range r.Max {
+			f.enqueue("general", fmt.Sprint("t", i))
+		}
+		reply, err := f.b.Claim(t.Context(), r)
+		f.ok(err)
+		var part []queue.Fence
+		for _, c := range reply.Claims {
+			part = append(part, c.Fence())
+		}
+		f.cli("CONFIG RESETSTAT")
+		s, _, err := f.b.Finish(t.Context(), "ours", outcomesOf(part), nil)
+		f.ok(err)
+		settledAs(t, s, r.Max, queue.SettledOK)
+		if calls := f.calls(); calls > 2 { // one, and one that the server did not know yet
+			t.Fatalf("%d calls", calls)
+		}
+		f.want("LLEN queue:general:processing", int64(100_000))
 	})
 	t.Run("under maxmemory heartbeats go on and submit says why it cannot", func(t *testing.T) {
 		f := newForeign(t)

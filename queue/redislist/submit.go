@@ -16,7 +16,7 @@ import (
 
 const (
 	submitBatch = 200     // tasks in one script call
-	submitBytes = 4 << 20 // payload bytes in one script call
+	submitBytes = 2 << 20 // payload bytes in one script call
 )
 
 // Submit stores one task. See queue.Producer.

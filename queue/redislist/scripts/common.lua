@@ -36,9 +36,9 @@ local function failover_key(worker) return P .. 'autobot:failover:' .. worker en
 
 -- A script that works through a batch stops when it has done enough, and its
 -- caller calls again for the rest. The unit is one entry of a list that is
--- searched, about 10 ns; the budget is a few milliseconds.
+-- searched, about 10 ns; the budget is about three milliseconds.
 local ITEM = 3000 -- the cost of a task whose lists are short
-local budget = 500000
+local budget = 300000
 local function spend(n) budget = budget - n end
 local function spent() return budget <= 0 end
 
@@ -83,14 +83,16 @@ local function length(key)
 end
 
 -- remove takes one entry off a list and returns how many there were (0 or 1).
--- Claims push to the head of a processing list, so that the oldest entries are
--- at the tail: a long list is tried there first.
+-- Claims push to the head of a processing list, so that the newest entries are
+-- there and the oldest at the tail: in a long list both ends are tried first.
 local PROBE = 500
 local function remove(key, id)
   local n = length(key)
-  if n > PROBE and list('LPOS', key, id, 'RANK', -1, 'MAXLEN', PROBE) then
-    spend(PROBE)
-    return redis.call('LREM', key, -1, id)
+  if n > 2 * PROBE then
+    for _, first in ipairs({1, -1}) do
+      spend(PROBE)
+      if list('LPOS', key, id, 'RANK', first, 'MAXLEN', PROBE) then return redis.call('LREM', key, first, id) end
+    end
   end
   spend(n)
   return list('LREM', key, 1, id) or 0

@@ -147,7 +147,7 @@ local function take(c, r, queue, id, now, back)
     return
   end
   local size = redis.call('HSTRLEN', task_key(id), 'payload')
-  spend(size / 16) -- copied into the reply
+  spend(size / 8) -- copied into the reply
   if size > c.b then
     redis.call('LREM', processing, 1, id)
     end_task(id, 'failed_permanent', now, nil, h.unique_key, {'failed_at', seconds(now), 'error_code', 'TOO_LARGE',
@@ -169,6 +169,7 @@ local function take(c, r, queue, id, now, back)
   end
   redis.call('HSET', task_key(id), unpack(set))
   redis.call('SADD', worker_key(c.w, 'tasks'), id)
+  spend(ITEM) -- it costs twice what another id does
   c.m = c.m - 1
   c.f[group] = c.f[group] - 1
   announce(id, 'running', c.w)
