@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -189,12 +190,15 @@ func TestUploadSkipsWhatIsThereAlready(t *testing.T) {
 
 func TestUploadGivesUpAtTheDeadline(t *testing.T) {
 	t.Parallel()
-	k := startKeeper(t, func(w http.ResponseWriter, _ *http.Request, _ int) bool {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	k := startKeeper(t, func(w http.ResponseWriter, _ *http.Request, n int) bool {
 		w.WriteHeader(http.StatusBadGateway)
+		if n == 3 { // as when the task's time is over
+			cancel(context.DeadlineExceeded)
+		}
 		return true
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
 	_, err := commitBy(ctx, t, k.uploader(t, nil), []byte("x"))
 	if e := wantCode(t, err, executors.CodeArtifactUploadFailed, "502"); !e.Retryable {
 		t.Error("must be retryable")
@@ -246,9 +250,15 @@ func TestUploadFailsAtOnceWhereTryingAgainIsNoUse(t *testing.T) {
 func TestOnlyThePinnedCertificateIsTrusted(t *testing.T) {
 	t.Parallel()
 	k := startKeeper(t, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	u := k.uploader(t, nil, func(c *HTTPConfig) { c.CAFile = "" })
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	failed := zap.Hooks(func(e zapcore.Entry) error {
+		if strings.HasPrefix(e.Message, "upload failed") { // as when the task's time is over
+			cancel(context.DeadlineExceeded)
+		}
+		return nil
+	})
+	u := k.uploader(t, zaptest.NewLogger(t, zaptest.WrapOptions(failed)), func(c *HTTPConfig) { c.CAFile = "" })
 	_, err := commitBy(ctx, t, u, []byte("x"))
 	wantCode(t, err, executors.CodeArtifactUploadFailed, "control.ca_file")
 	if k.calls != 0 {
@@ -328,7 +338,7 @@ func TestAStalledUploadIsTriedAgain(t *testing.T) {
 	stuck.StartTLS()
 	t.Cleanup(stuck.Close)
 	t.Cleanup(func() { close(release) })
-	u := k.uploader(t, nil, func(c *HTTPConfig) { c.URL, c.Stall = stuck.URL, 500*time.Millisecond })
+	u := k.uploader(t, nil, func(c *HTTPConfig) { c.URL, c.Stall = stuck.URL, 2*time.Second })
 	if _, err := commitBy(t.Context(), t, u, []byte("x")); err != nil {
 		t.Fatal(err)
 	}

@@ -123,16 +123,16 @@ func TestHeartbeatsKeepAStreamOverTheServersTimeouts(t *testing.T) {
 	t.Parallel()
 	r := eventRig(t)
 	api := New(r.api.Deps)
-	api.tune.heartbeat = 40 * time.Millisecond
+	api.tune.heartbeat = 100 * time.Millisecond
 	srv := httptest.NewUnstartedServer(api)
 	srv.Config = api.Server()
-	srv.Config.ReadTimeout, srv.Config.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
+	srv.Config.ReadTimeout, srv.Config.WriteTimeout = time.Second, time.Second
 	srv.Start()
 	t.Cleanup(srv.Close)
 	r.url = srv.URL
 	s := r.listen("t1")
 	s.next("state")
-	for range 10 {
+	for range 15 { // longer than the timeouts
 		s.next("comment")
 	}
 	r.queue.change("t1", func(t *queue.Task) { t.Status = queue.StatusCancelled })

@@ -54,7 +54,7 @@ func newRig(t *testing.T, change ...func(*Deps)) *rig {
 	srv.Config = api.Server()
 	srv.Start()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
 		if err := api.Drain(ctx); err != nil {
 			t.Error("streams do not end:", err)

@@ -49,7 +49,7 @@ func TestExpiredFilesGo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		if n, _ := s.Usage(); n == 1 {
 			break
 		}

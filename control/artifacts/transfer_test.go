@@ -219,10 +219,10 @@ func (l lateReader) Read(p []byte) (int, error) {
 func TestLongUploadsOutliveTheServersTimeouts(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, Config{}, nil)
-	base := serve(t, s, func(srv *http.Server) { srv.ReadTimeout, srv.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond })
+	base := serve(t, s, func(srv *http.Server) { srv.ReadTimeout, srv.WriteTimeout = time.Second, time.Second })
 	content := "long in coming"
 	gate := make(chan time.Time)
-	time.AfterFunc(300*time.Millisecond, func() { close(gate) })
+	time.AfterFunc(2*time.Second, func() { close(gate) })
 	req, err := http.NewRequestWithContext(t.Context(), "PUT", base+sum([]byte(content)), lateReader{strings.NewReader(content), gate})
 	if err != nil {
 		t.Fatal(err)
