@@ -170,5 +170,5 @@ func (t *tail) lines() string {
 	if all[0] == "" {
 		return ""
 	}
-	return ":\n  " + strings.Join(all[max(0, len(all)-5):], "\n  ")
+	return ":\n  " + strings.Join(all[max(0, len(all)-3):], "\n  ")
 }
