@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -28,7 +26,7 @@ const (
 type Settings struct {
 	// InputRoots are the folders below which hash_files may read, absolute.
 	// Default: /data.
-	InputRoots []string `json:"input_roots"`
+	InputRoots executors.InputRoots `json:"input_roots"`
 
 	// Allow names what http_check may reach although it is not public: host
 	// names, host:port, addresses, or networks as 10.0.0.0/8. Default: none.
@@ -43,10 +41,8 @@ func Defaults() Settings {
 // Validate reports every mistake in the settings.
 func (s Settings) Validate() error {
 	var problems []error
-	for i, root := range s.InputRoots {
-		if !filepath.IsAbs(root) {
-			problems = append(problems, fmt.Errorf("input_roots[%d]: %q must be an absolute path", i, root))
-		}
+	if err := s.InputRoots.Validate(); err != nil {
+		problems = append(problems, err)
 	}
 	if _, err := newGuard(s.Allow); err != nil {
 		problems = append(problems, err)
@@ -191,15 +187,4 @@ func FromEnvironment(version string) (executors.Executor, error) {
 		return nil, err
 	}
 	return New(version, s)
-}
-
-// fileError gives a failure to open path its code.
-func fileError(path string, err error) error {
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return executors.Errorf(executors.CodeNotFound, "file %q does not exist", path)
-	case errors.Is(err, os.ErrPermission):
-		return executors.Errorf(executors.CodePermissionDenied, "file %q may not be read by this worker: %v", path, err)
-	}
-	return executors.Errorf(executors.CodeEngineError, "read %q: %v", path, err)
 }

@@ -6,10 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
-	"syscall"
 
 	"github.com/autobot-fleet/autobot/executors"
 )
@@ -49,7 +45,7 @@ func (e *Executor) hashFiles(ctx context.Context, task executors.Task) (any, err
 }
 
 func (e *Executor) hashFile(ctx context.Context, field, path string) (hashedFile, error) {
-	f, err := e.openInput(field, path)
+	f, err := e.settings.InputRoots.Open(Name, field, path)
 	if err != nil {
 		return hashedFile{}, err
 	}
@@ -60,56 +56,9 @@ func (e *Executor) hashFile(ctx context.Context, field, path string) (hashedFile
 		return hashedFile{}, ctx.Err()
 	}
 	if err != nil {
-		return hashedFile{}, fileError(path, err)
+		return hashedFile{}, executors.FileError(path, err)
 	}
 	return hashedFile{Path: path, Bytes: n, SHA256: hex.EncodeToString(hash.Sum(nil))}, nil
-}
-
-// openInput opens a regular file below one of the input roots. Symlinks are
-// followed inside the root and never out of it, checked while opening.
-func (e *Executor) openInput(field, path string) (*os.File, error) {
-	if !filepath.IsAbs(path) || strings.ContainsRune(path, 0) {
-		return nil, executors.Invalid(field, "must be an absolute path, got %q", path)
-	}
-	clean := filepath.Clean(path)
-	for _, folder := range e.settings.InputRoots {
-		rel, err := filepath.Rel(folder, clean)
-		if err != nil || !filepath.IsLocal(rel) {
-			continue
-		}
-		return openBelow(field, path, folder, rel)
-	}
-	denied := executors.Errorf(executors.CodePermissionDenied, "%s: %q is not below an input root", field, path)
-	denied.Field = field
-	denied.Hint = fmt.Sprintf("executors.general.input_roots is %q", e.settings.InputRoots)
-	return nil, denied
-}
-
-func openBelow(field, path, folder, rel string) (*os.File, error) {
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		return nil, fileError(path, err)
-	}
-	defer func() { _ = root.Close() }()
-	// Without O_NONBLOCK a FIFO would block the open until somebody writes.
-	f, err := root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		if strings.Contains(err.Error(), "escapes") {
-			denied := executors.Errorf(executors.CodePermissionDenied, "%s: %q leads out of the input root %s", field, path, folder)
-			denied.Field = field
-			return nil, denied
-		}
-		return nil, fileError(path, err)
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = executors.Invalid(field, "%q is not a regular file", path)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // A contextReader stops reading when its context is done.
