@@ -22,6 +22,9 @@ func TestConformance(t *testing.T) {
 		watchKeys(t, srv).all = true
 		queuetest.Exercise(t, opener(srv.Addr()))
 	})
+	t.Run("cluster", func(t *testing.T) { // the keys of a script have to be in one slot
+		queuetest.Exercise(t, opener(redistest.Start(t, redistest.WithCluster()).Addr()))
+	})
 	t.Run("miniredis", func(t *testing.T) {
 		queuetest.Exercise(t, opener(redistest.StartMini(t)))
 	})

@@ -8,4 +8,10 @@
 //
 // Each move is one Lua script in scripts/ with one method here. scripts.go
 // puts the shared helpers (common.lua, sweep.lua) in front of them.
+//
+// A script is given in KEYS every key whose name is known before the call
+// (declare.go); what it touches beyond that, because a task or a queue that it
+// reads leads there, its header lists as "found". No script works for long: one
+// that has done enough stops, and its method calls again for the rest of the
+// batch (batch.go).
 package redislist

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +159,40 @@ func BenchmarkLongestScript(b *testing.B) {
 			b.ReportMetric(s.took[len(s.took)-1].Seconds()*1e3, "ms-longest")
 			b.ReportMetric(s.took[len(s.took)/2].Seconds()*1e3, "ms-median")
 			b.ReportMetric(float64(len(s.took))/float64(b.N), "scripts/op")
+		})
+	}
+}
+
+// BenchmarkStaleProcessing claims and finishes tasks next to ids that others
+// left behind in the processing list. Their number should make no difference.
+func BenchmarkStaleProcessing(b *testing.B) {
+	for _, stale := range []int{0, 100_000} {
+		b.Run(strconv.Itoa(stale), func(b *testing.B) {
+			rdb := redistest.Start(b).Client(b)
+			s := &slow{B: b, rdb: rdb, b: redislist.New(rdb, redislist.Options{})}
+			s.prepare(0)
+			s.ok(s.rdb.ConfigSet(b.Context(), "slowlog-log-slower-than", "-1").Err())
+			s.ok(s.fill("queue:normal:general:processing", stale))
+			const tasks = 64
+			r := queue.ClaimRequest{WorkerID: "ours", Generation: s.g, Queues: []string{"normal:general"},
+				Types: map[string]int{"general": 0}, Free: []int{tasks}, Max: tasks}
+			for b.Loop() {
+				b.StopTimer()
+				s.ok(s.submit(tasks, 100))
+				b.StartTimer()
+				began := time.Now()
+				reply, err := s.b.Claim(b.Context(), r)
+				s.ok(err)
+				var held []queue.Fence
+				for _, c := range reply.Claims {
+					held = append(held, c.Fence())
+				}
+				_, _, err = s.b.Finish(b.Context(), "ours", outcomesOf(held), nil)
+				s.ok(err)
+				s.took = append(s.took, time.Since(began))
+			}
+			slices.Sort(s.took)
+			b.ReportMetric(tasks/s.took[len(s.took)/2].Seconds(), "tasks/s") // of the median round
 		})
 	}
 }

@@ -206,7 +206,7 @@ func (b *Backend) Reap(ctx context.Context, l queue.Lease, name string, ids []st
 
 // Promote moves due delayed tasks. See queue.MonitorSide.
 func (b *Backend) Promote(ctx context.Context, n int) (int, time.Duration, error) {
-	v, err := b.run(ctx, scripts.promote, []string{b.key.delayed()}, min(n, 500)).Slice()
+	v, err := b.run(ctx, scripts.promote, []string{b.key.delayed()}, min(n, batchIDs)).Slice()
 	if err != nil {
 		return 0, 0, fmt.Errorf("promote delayed tasks: %w", err)
 	}
@@ -240,7 +240,7 @@ func (b *Backend) Expire(ctx context.Context, l queue.Lease, n int) (int, error)
 func (b *Backend) emptyInboxes(ctx context.Context) error {
 	keys := []string{b.key.inboxes(), b.key.registered(), b.key.cordoned(), b.key.delayed()}
 	for {
-		more, err := b.run(ctx, scripts.inboxes, keys, pipelineChunk).Int()
+		more, err := b.run(ctx, scripts.inboxes, keys, batchIDs).Int()
 		if err != nil {
 			return fmt.Errorf("empty the inboxes of workers that take no tasks: %w", err)
 		}

@@ -9,7 +9,7 @@ local worker = ARGV[2]
 if not leads(ARGV[3], ARGV[4]) then return {'not_leader', ''} end
 if redis.call('EXISTS', KEYS[3]) == 1 then return {'alive', ''} end
 if redis.call('SCARD', KEYS[4]) > 0 then return {'more', ''} end
-if empty_inbox(worker, now_ms(), 500) > 0 then return {'inbox', ''} end
+if empty_inbox(worker, now_ms(), 200) > 0 then return {'inbox', ''} end
 local trace = KEYS[8]
 local done = redis.call('HMGET', trace, 'orphaned', 'migrated', 'failed')
 local was = redis.call('SREM', KEYS[6], worker) + redis.call('DEL', KEYS[5]) + redis.call('DEL', trace)

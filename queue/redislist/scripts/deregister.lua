@@ -6,7 +6,7 @@
 local state = generation_state(ARGV[2], ARGV[3])
 if state ~= 'ok' then return state end
 if redis.call('SCARD', KEYS[3]) > 0 then return 'not_empty' end
-if empty_inbox(ARGV[2], now_ms(), 500) > 0 then return 'inbox' end
+if empty_inbox(ARGV[2], now_ms(), 200) > 0 then return 'inbox' end
 redis.call('DEL', KEYS[1], KEYS[2], KEYS[3])
 redis.call('SREM', KEYS[4], ARGV[2])
 return 'ok'
