@@ -45,8 +45,17 @@ type ScanReport struct {
 	Leader  bool                  `json:"leader"` // false: another control plane leads and scans; nothing was done
 	Workers int                   `json:"workers"`
 	Dead    []string              `json:"dead"`
+	Pending []PendingWorker       `json:"pending"` // without a heartbeat, but not judged yet
 	Events  []queue.FailoverEvent `json:"events"`
 	Took    time.Duration         `json:"-"`
+}
+
+// PendingWorker is a worker without a heartbeat that is not taken for dead yet,
+// because the monitor has not watched for long enough.
+type PendingWorker struct {
+	WorkerID string  `json:"worker_id"`
+	Watched  float64 `json:"watched_seconds"` // so far
+	Timeout  float64 `json:"timeout_seconds"` // when it counts as dead
 }
 
 // Close ends a monitor that was started and all connections.

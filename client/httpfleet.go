@@ -102,5 +102,9 @@ func (r *remote) scan(ctx context.Context) (ScanReport, error) {
 }
 
 func scanReport(s apiwire.ScanReply) ScanReport {
-	return ScanReport{Leader: s.Leader, Workers: s.Workers, Dead: s.Dead, Events: s.Events, Took: time.Duration(s.Took * float64(time.Second))}
+	pending := make([]PendingWorker, 0, len(s.Pending))
+	for _, p := range s.Pending {
+		pending = append(pending, PendingWorker(p))
+	}
+	return ScanReport{Leader: s.Leader, Workers: s.Workers, Dead: s.Dead, Pending: pending, Events: s.Events, Took: time.Duration(s.Took * float64(time.Second))}
 }

@@ -83,16 +83,32 @@ func newFailoverScan(env *environment, o *connection) *cobra.Command {
 					return cli.TryLaterf("this control plane does not lead, so it does not scan: the leader does at each interval")
 				}
 				return env.Print(scanView{r, r.Took.Seconds()}, func(w io.Writer) error {
-					if len(r.Dead) == 0 {
-						_, err := fmt.Fprintf(w, "%s, none is dead\n", count(r.Workers, "worker"))
-						return err
-					}
-					if _, err := fmt.Fprintf(w, "%s, dead: %s\n", count(r.Workers, "worker"), cli.Printable(strings.Join(r.Dead, ", "))); err != nil {
-						return err
-					}
-					return printFailovers(w, r.Events)
+					return printScan(w, r)
 				})
 			})
 		},
 	}
+}
+
+func printScan(w io.Writer, r client.ScanReport) error {
+	verdict := "none is dead"
+	switch {
+	case len(r.Dead) > 0:
+		verdict = "dead: " + strings.Join(r.Dead, ", ")
+	case len(r.Pending) > 0:
+		verdict = "none is known to be dead"
+	}
+	if _, err := fmt.Fprintf(w, "%s, %s\n", count(r.Workers, "worker"), cli.Printable(verdict)); err != nil {
+		return err
+	}
+	for _, p := range r.Pending {
+		if _, err := fmt.Fprintf(w, "not judged yet: %s has no heartbeat, and this monitor has watched for %.0f s of %.0f s\n",
+			cli.Printable(p.WorkerID), p.Watched, p.Timeout); err != nil {
+			return err
+		}
+	}
+	if len(r.Dead) == 0 {
+		return nil
+	}
+	return printFailovers(w, r.Events)
 }

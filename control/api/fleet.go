@@ -158,6 +158,9 @@ func (a *API) failoverScan(w http.ResponseWriter, r *http.Request) error {
 	if out.Dead == nil {
 		out.Dead = []string{}
 	}
+	if out.Pending == nil {
+		out.Pending = []apiwire.PendingWorker{}
+	}
 	if out.Events == nil {
 		out.Events = []queue.FailoverEvent{}
 	}

@@ -69,7 +69,7 @@ func TestFailoverRedisAndArtifacts(t *testing.T) {
 	r.queue.events = []queue.FailoverEvent{{Event: "worker_failover", WorkerID: "a"}, {Event: "worker_failover", WorkerID: "b"}}
 	r.want("GET", "/api/failover/log?count=1", "", 200, `{"events":[{"event":"worker_failover","worker_id":"a","orphaned_tasks":0,"migrated_tasks":0,"failed_tasks":0,"timestamp":0}]}`)
 	r.want("GET", "/api/failover/log?count=501", "", 400, `~query.count`)
-	r.want("POST", "/api/failover/scan", "", 200, `{"leader":true,"workers":2,"dead":[],"events":[],"took_seconds":0.5}`)
+	r.want("POST", "/api/failover/scan", "", 200, `{"leader":true,"workers":2,"dead":[],"pending":[],"events":[],"took_seconds":0.5}`)
 	r.want("GET", "/api/redis/health", "", 200, `~overall_healthy`)
 	r.want("GET", "/api/redis/info", "", 200, `~"database":"main"`)
 	r.want("GET", "/api/redis/info?database=agents", "", 200, `~"database":"agents"`)

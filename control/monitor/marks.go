@@ -76,6 +76,18 @@ func (m *marks) observe(now time.Time, c queue.Census, interval, ttl time.Durati
 	return dead, forgot
 }
 
+// pending returns the workers that were without a heartbeat at the newest look
+// and are not judged yet, with the time for which they have been watched.
+func (m *marks) pending(ttl time.Duration) map[string]time.Duration {
+	out := map[string]time.Duration{}
+	for id, since := range m.absent {
+		if watched := m.last.Sub(since); !m.alive[id] && watched < ttl {
+			out[id] = watched
+		}
+	}
+	return out
+}
+
 // gap is the time between two looks, by whichever clock says more: the
 // monotonic one stands still while a machine is suspended.
 func gap(a, b time.Time) time.Duration {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -32,6 +33,7 @@ func (m *Monitor) scanStep(ctx context.Context) (time.Duration, error) {
 type verdict struct {
 	workers int
 	dead    []string
+	pending []apiwire.PendingWorker
 }
 
 // look reads who is alive and judges. Standbys look too.
@@ -62,7 +64,14 @@ func (m *Monitor) look(ctx context.Context) (verdict, error) {
 	m.orphans.prune(census)
 	m.census.Store(&judged{census: census, dead: dead})
 	m.gauges.fleet(census)
-	return verdict{workers: len(census.Workers), dead: dead}, nil
+	out := verdict{workers: len(census.Workers), dead: dead, pending: []apiwire.PendingWorker{}}
+	for id, watched := range m.marks.pending(cfg.HeartbeatTimeout) {
+		out.pending = append(out.pending, apiwire.PendingWorker{
+			WorkerID: id, Watched: watched.Seconds(), Timeout: cfg.HeartbeatTimeout.Seconds(),
+		})
+	}
+	slices.SortFunc(out.pending, func(a, b apiwire.PendingWorker) int { return strings.Compare(a.WorkerID, b.WorkerID) })
+	return out, nil
 }
 
 // forget resets what is known about workers and processing lists. Callers
@@ -91,11 +100,11 @@ func (m *Monitor) registered(worker string) (listed, dead bool) {
 }
 
 // Scan looks for dead workers at once and waits until their tasks have moved.
-// Only the leader scans; the reply of a standby says so and is empty. ctx
-// bounds the wait, not the failover.
+// Only the leader scans; the reply of a standby says so and is empty. Workers
+// without a heartbeat that are still in their grace are pending. ctx bounds the wait, not the failover.
 func (m *Monitor) Scan(ctx context.Context) (apiwire.ScanReply, error) {
 	begin := time.Now()
-	reply := apiwire.ScanReply{Dead: []string{}, Events: []queue.FailoverEvent{}}
+	reply := apiwire.ScanReply{Dead: []string{}, Pending: []apiwire.PendingWorker{}, Events: []queue.FailoverEvent{}}
 	lease, leads := m.lead.lease()
 	if !leads {
 		return reply, nil
@@ -108,6 +117,7 @@ func (m *Monitor) Scan(ctx context.Context) (apiwire.ScanReply, error) {
 	}
 	reply.Workers = verdict.workers
 	reply.Dead = append(reply.Dead, verdict.dead...)
+	reply.Pending = verdict.pending
 	running := make([]*failover, 0, len(verdict.dead))
 	for _, worker := range verdict.dead {
 		f, err := m.startFailover(lease, worker, m.orphans.take(worker))

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/autobot-fleet/autobot/internal/apiwire"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -205,16 +206,21 @@ func TestScanNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeServer()
 		s.worker("dead", 31*time.Second, 7)
+		s.worker("old", -time.Second, 0) // gone before the monitor started
 		leader, _, stopA := start(t, s, "a", "seed")
 		time.Sleep(time.Second)
+		reply, err := leader.Scan(t.Context())
+		if err != nil || len(reply.Dead) != 0 || len(reply.Pending) != 1 || reply.Pending[0] != (apiwire.PendingWorker{WorkerID: "old", Watched: 1, Timeout: 45}) {
+			t.Errorf("in the grace: %+v, %v", reply, err)
+		}
 		standby, _, stopB := start(t, s, "b", "seed")
 		time.Sleep(33 * time.Second)
-		reply, err := standby.Scan(t.Context())
+		reply, err = standby.Scan(t.Context())
 		if err != nil || reply.Leader || len(reply.Events) != 0 {
 			t.Errorf("standby: %+v, %v", reply, err)
 		}
 		reply, err = leader.Scan(t.Context())
-		if err != nil || !reply.Leader || reply.Workers != 1 || len(reply.Events) != 1 || reply.Events[0].MigratedTasks != 7 {
+		if err != nil || !reply.Leader || reply.Workers != 2 || len(reply.Pending) != 1 || len(reply.Events) != 1 || reply.Events[0].MigratedTasks != 7 {
 			t.Errorf("leader: %+v, %v", reply, err)
 		}
 		stopA()

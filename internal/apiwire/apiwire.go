@@ -117,8 +117,17 @@ type ScanReply struct {
 	Leader  bool                  `json:"leader"` // false: another control plane leads and scans
 	Workers int                   `json:"workers"`
 	Dead    []string              `json:"dead"`
+	Pending []PendingWorker       `json:"pending"` // without a heartbeat, but not judged yet
 	Events  []queue.FailoverEvent `json:"events"`
 	Took    float64               `json:"took_seconds"`
+}
+
+// PendingWorker is a worker without a heartbeat that is not taken for dead yet:
+// this monitor has not seen it alive, nor watched it absent for the timeout.
+type PendingWorker struct {
+	WorkerID string  `json:"worker_id"`
+	Watched  float64 `json:"watched_seconds"` // so far
+	Timeout  float64 `json:"timeout_seconds"` // when it counts as dead
 }
 
 // Problem is every error body.
