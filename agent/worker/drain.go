@@ -24,6 +24,9 @@ const (
 	// maxReserve is the most that an outage takes from the time of the tasks,
 	// so that all is over at the limit; else it is a quarter.
 	maxReserve = 8 * time.Second
+	// maxExit is the most that an outage leaves for the rest of the exit; else
+	// it is a sixteenth.
+	maxExit = 500 * time.Millisecond
 	// leastGrace is how long executors get in any case.
 	leastGrace = 500 * time.Millisecond
 	// deregisterGrace bounds the last act.
@@ -75,10 +78,11 @@ func (w *Worker) drain() error {
 		return nil
 	}
 	w.handBackRunning()
-	w.await(w.bounded(stopGrace, limit.Add(-reserve/4)), nil, w.nothingRuns)
+	w.await(w.bounded(stopGrace, limit.Add(-reserve/2)), nil, w.nothingRuns)
 	w.killRunning()
-	w.await(w.bounded(stopGrace, limit), nil, w.nothingRuns)
-	w.await(limit, w.handBack, w.allSettled)
+	end := limit.Add(-min(w.o.DrainTimeout/16, maxExit))
+	w.await(w.bounded(stopGrace, end), nil, w.nothingRuns)
+	w.await(end, w.handBack, w.allSettled)
 	w.await(time.Now().Add(settleGrace), nil, settledOrGone)
 	if w.settled() {
 		return nil

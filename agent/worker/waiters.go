@@ -35,6 +35,15 @@ type win struct {
 
 // waiterSet owns the waiters: one goroutine and one connection per queue. It
 // moves ids but decides nothing about them.
+//
+// When the reply to a pop is lost with its connection, the id stays in the
+// processing list, queued and without an owner, until the reaper of the control
+// plane puts it back (reap_after). No agent takes such an id up by itself. It
+// looks just like one that a worker of another make has popped and not marked
+// yet: that worker writes the status later, in a call of its own, without a
+// fence. Taken up in between, the task would run twice. Only the reaper's wait
+// tells the two apart, however sure an agent is that a connection of its own
+// has broken.
 type waiterSet struct {
 	backend queue.WorkerSide
 	log     *zap.Logger
