@@ -165,3 +165,15 @@ func TestArtifactsThatAreSetToGoBeforeTheirResultAreWarnedOf(t *testing.T) {
 		}
 	}
 }
+
+func TestTheSpoolKnowsHowLongResultsAreKept(t *testing.T) {
+	t.Parallel()
+	cfg := Defaults()
+	cfg.Failover.ResultTTL, cfg.Artifacts.TTL = 72*time.Hour, 5*time.Hour
+	if got := spoolConfig(cfg, nil); got.ResultTTL != 72*time.Hour || got.TTL != 5*time.Hour {
+		t.Errorf("results %v, artifacts %v", got.ResultTTL, got.TTL)
+	}
+	if layout := queueOptions(cfg, ""); layout.ResultTTL != 72*time.Hour {
+		t.Errorf("the queue keeps results for %v", layout.ResultTTL)
+	}
+}
