@@ -132,6 +132,7 @@ func (b *browser) due(r RecycleSettings) string {
 // kill ends the browser's process at once.
 func (b *browser) kill() {
 	if b.alive() && b.pid > 0 {
+		fmt.Fprintln(os.Stderr, "executor playwright: the browser does not answer and is killed")
 		_ = syscall.Kill(b.pid, syscall.SIGKILL)
 	}
 }

@@ -171,7 +171,7 @@ func (r *run) openDownload(path string) (*os.File, error) {
 	info, err := f.Stat()
 	if err == nil {
 		owner, ok := info.Sys().(*syscall.Stat_t)
-		if !info.Mode().IsRegular() || !ok || int(owner.Uid) != r.ex.pool.user.uid || owner.Nlink != 1 {
+		if !info.Mode().IsRegular() || !ok || int(owner.Uid) != r.surface.browser.driver.user.uid || owner.Nlink != 1 {
 			err = errors.New("what the browser calls a download is not a file of its own")
 		}
 	}

@@ -1,11 +1,13 @@
 package playwright
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"runtime"
 	"syscall"
 	"time"
@@ -24,7 +26,8 @@ type driver struct {
 	pw   *pw.Playwright
 	pid  int
 	gone chan struct{} // closed when node has ended
-	quit chan struct{} // closed by stop
+	quit chan struct{} // closed when nobody waits for the start any more
+	user browserUser
 
 	// Under the pool's lock:
 	tasks    int // that its browsers have taken
@@ -63,6 +66,10 @@ func (d *driver) run(dir string, started chan<- error) {
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w: %s", err, cut(string(bytes.TrimSpace(exit.Stderr)), maxMessage))
+		}
 		started <- err
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -136,10 +137,10 @@ func (r *run) stepError(s step, err error) *executors.Error {
 		e := executors.Errorf(executors.CodeTooLarge, "%s: the page is too large to be drawn: %s", r.where(), oneLine(err))
 		return e
 	}
-	if _, ok := s.(*evaluateStep); ok {
+	if evaluated, ok := s.(*evaluateStep); ok {
 		e := executors.Errorf(executors.CodeScriptError, "%s: %s", r.where(), oneLine(err))
-		if m := scriptLine.FindStringSubmatch(text); m != nil {
-			e.Message += fmt.Sprintf(" (line %s of the script)", previousLines(m[1]))
+		if n := lineOf(text, evaluated.Script); n > 0 {
+			e.Message += fmt.Sprintf(" (line %d of the script)", n)
 		}
 		e.Field = r.fieldOf("script")
 		return e
@@ -147,14 +148,21 @@ func (r *run) stepError(s step, err error) *executors.Error {
 	return executors.Errorf(executors.CodeEngineError, "%s: %s: %s", r.where(), r.actionOf(s), oneLine(err))
 }
 
-// previousLines takes the lines that come before the script in evaluation off
-// a line number.
-func previousLines(line string) string {
-	n := 0
-	if _, err := fmt.Sscan(line, &n); err != nil || n <= 2 {
-		return "1"
+// linesBefore are the lines of evaluation before the script.
+const linesBefore = 2
+
+// lineOf is the line of the script that an exception came from, 0 if that is
+// not known.
+func lineOf(text, script string) int {
+	m := scriptLine.FindStringSubmatch(text)
+	if m == nil {
+		return 0
 	}
-	return fmt.Sprint(n - 2)
+	n, err := strconv.Atoi(m[1])
+	if n -= linesBefore; err != nil || n < 1 || n > strings.Count(script, "\n")+1 {
+		return 0
+	}
+	return n
 }
 
 func badSelector(text string) bool {

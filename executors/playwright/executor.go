@@ -84,7 +84,8 @@ func (e *Executor) Describe(ctx context.Context) (executors.Description, error) 
 		Name: Name, Version: buildinfo.Version, Engine: "chromium", Types: types(),
 		Concurrency: e.settings.Concurrency,
 	}
-	if _, err := e.engine.find(ctx); err != nil {
+	found, err := e.engine.find(ctx)
+	if err != nil {
 		d.Reasons = []string{err.Error()}
 		return d, nil
 	}
@@ -98,8 +99,8 @@ func (e *Executor) Describe(ctx context.Context) (executors.Description, error) 
 		return d, nil
 	}
 	d.Ready = true
-	if e.pool.user.root() {
-		d.Reasons = []string{fmt.Sprintf("the browser runs as root, so it has no sandbox (make the user: useradd --system --shell /usr/sbin/nologin %s)", e.settings.BrowserUser)}
+	if _, why := runsAs(e.pool.user, found, e.settings.BrowserUser); why != "" {
+		d.Reasons = []string{why}
 	}
 	d.Capabilities = []string{"driver:" + DriverVersion}
 	if e.settings.Search.configured() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -57,6 +58,22 @@ func chooseUser(name string) (browserUser, error) {
 		return browserUser{}, fmt.Errorf("user %s has the gid %q: %w", name, found.Gid, err)
 	}
 	return u, nil
+}
+
+// runsAs returns who the programs at p run as, and why that is root if it is.
+// A user who may not read them cannot run them; a browser without sandbox is
+// better than none, as long as it is told.
+func runsAs(u browserUser, p paths, name string) (who browserUser, why string) {
+	if u.root() {
+		return u, fmt.Sprintf("the browser runs as root, so it has no sandbox (make the user for it: useradd --system --shell /usr/sbin/nologin %s)", name)
+	}
+	for _, file := range []string{filepath.Join(p.driver, "package", "cli.js"), p.node, p.browser} {
+		if !readable(file, u) {
+			return browserUser{uid: os.Getuid(), gid: os.Getgid(), name: "root"},
+				fmt.Sprintf("the browser runs as root, so it has no sandbox: user %s may not read %s (install the engines in /var/lib/autobot/engines: autobot-agent engines install playwright)", u.name, file)
+		}
+	}
+	return u, ""
 }
 
 // prepareLaunch tells the launcher, by the environment that it inherits, what

@@ -1,7 +1,10 @@
 package playwright
 
 import (
+	"errors"
 	"strings"
+
+	pw "github.com/mxschmitt/playwright-go"
 
 	"github.com/autobot-fleet/autobot/executors"
 	"github.com/autobot-fleet/autobot/executors/playwright/egress"
@@ -60,7 +63,8 @@ const readResults = `(found, [most, title, link, snippet]) => found.slice(0, mos
 // searchResults reads the results off the page of a search engine.
 func (r *run) searchResults() error {
 	engine := r.ex.settings.Search
-	read := &waitStep{target: target{Selector: engine.Result}, State: "attached"}
+	one := 0
+	read := &waitStep{target: target{Selector: engine.Result, Nth: &one}, State: "attached"}
 	if _, err := read.run(r); err != nil {
 		return r.noResults(err)
 	}
@@ -88,7 +92,7 @@ func (r *run) searchResults() error {
 
 // noResults tells a page without results from an engine that has changed.
 func (r *run) noResults(err error) error {
-	if r.reason() != nil || r.ctx.Err() != nil {
+	if !errors.Is(err, pw.ErrTimeout) {
 		return err
 	}
 	e := executors.Errorf(executors.CodeElementNotFound, "the page of the search engine has nothing that matches %s", r.ex.settings.Search.Result)

@@ -25,9 +25,9 @@ type pool struct {
 	onRetire func(*browser) // called without the lock, ends idle surfaces in the browser
 
 	mu      sync.Mutex
-	tmp     string
-	current *browser // nil before the first, and after a crash
-	driver  *driver  // for the next browser, nil when that needs a new one
+	tmp     map[int]string // by user
+	current *browser       // nil before the first, and after a crash
+	driver  *driver        // for the next browser, nil when that needs a new one
 	all     map[*browser]bool
 	start   *start // in progress, nil otherwise
 	failed  error  // of the last start
@@ -45,7 +45,7 @@ type start struct {
 }
 
 func newPool(s Settings, e *engine, u browserUser) *pool {
-	p := &pool{settings: s, engine: e, user: u, all: make(map[*browser]bool), quit: make(chan struct{}), onRetire: func(*browser) {}}
+	p := &pool{settings: s, engine: e, user: u, all: make(map[*browser]bool), tmp: make(map[int]string), quit: make(chan struct{}), onRetire: func(*browser) {}}
 	p.work.Go(p.watch)
 	return p
 }
@@ -197,11 +197,15 @@ func (p *pool) bringUp(d *driver) (*browser, error) {
 	if err != nil {
 		return nil, err
 	}
-	tmp, err := p.tmpDir()
+	user, _ := runsAs(p.user, found, p.settings.BrowserUser)
+	if d != nil && d.user != user { // the engine was installed anew meanwhile
+		user = d.user
+	}
+	tmp, err := p.tmpDir(user)
 	if err != nil {
 		return nil, err
 	}
-	if err := prepareLaunch(found.node, tmp+"/tmp", p.user); err != nil {
+	if err := prepareLaunch(found.node, tmp+"/tmp", user); err != nil {
 		return nil, err
 	}
 	fresh := d == nil
@@ -209,8 +213,9 @@ func (p *pool) bringUp(d *driver) (*browser, error) {
 		if d, err = startDriver(found.driver); err != nil {
 			return nil, err
 		}
+		d.user = user
 	}
-	b, err := launch(d, found.browser, tmp, !p.user.root())
+	b, err := launch(d, found.browser, tmp, !user.root())
 	if err != nil {
 		if fresh {
 			d.stop()
@@ -252,17 +257,18 @@ func (p *pool) finish(s *start, shared *driver, b *browser, err error) {
 	p.current = b
 }
 
-func (p *pool) tmpDir() (string, error) {
+// tmpDir is the folder for the temporary files of a user's browsers.
+func (p *pool) tmpDir(u browserUser) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.tmp == "" {
-		dir, err := makeTmp(p.user)
-		if err != nil {
-			return "", err
-		}
-		p.tmp = dir
+	if dir, ok := p.tmp[u.uid]; ok {
+		return dir, nil
 	}
-	return p.tmp, nil
+	dir, err := makeTmp(u)
+	if err == nil {
+		p.tmp[u.uid] = dir
+	}
+	return dir, err
 }
 
 // watch looks at the memory of all browsers until the pool is closed.
@@ -313,7 +319,7 @@ func (p *pool) close() {
 		<-s.done
 	}
 	p.work.Wait()
-	if p.tmp != "" {
-		_ = os.RemoveAll(p.tmp)
+	for _, dir := range p.tmp {
+		_ = os.RemoveAll(dir) // swept by the next executor otherwise
 	}
 }

@@ -2,6 +2,7 @@ package playwright
 
 import (
 	"bytes"
+	"encoding/json"
 	"image/png"
 	"net/http"
 	"os"
@@ -14,7 +15,17 @@ import (
 
 func binary(t testing.TB, s Settings) executorstest.Binary {
 	t.Helper()
-	return executorstest.Binary{Path: executorstest.Build(t, mainPackage), Settings: s}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var settings map[string]any
+	if err := json.Unmarshal(raw, &settings); err != nil {
+		t.Fatal(err)
+	}
+	recycle := settings["recycle"].(map[string]any) // durations are written as texts
+	recycle["age"], recycle["check_interval"] = s.Recycle.Age.String(), s.Recycle.CheckInterval.String()
+	return executorstest.Binary{Path: executorstest.Build(t, mainPackage), Settings: settings}
 }
 
 func TestContract(t *testing.T) {

@@ -57,6 +57,9 @@ func (e *Executor) openSurface(ctx context.Context, p *plan, rec *recorder) (*su
 		if err == nil {
 			return s, nil
 		}
+		if connectionLost(err) {
+			b.lose() // the call has noticed it first
+		}
 		if attempt > 0 || b.alive() || ctx.Err() != nil {
 			return nil, err
 		}
@@ -261,14 +264,13 @@ func (s *surface) close() {
 		<-s.closed
 		return
 	}
-	timer := time.AfterFunc(closeWait, func() {
-		s.browser.kill()
-		time.AfterFunc(closeWait, s.browser.driver.kill)
-	})
+	first := time.AfterFunc(closeWait, s.browser.kill)
+	second := time.AfterFunc(2*closeWait, s.browser.driver.kill)
 	if s.browser.driver.alive() {
 		_ = s.ctx.Close() // fails when the browser has gone
 	}
-	timer.Stop()
+	first.Stop()
+	second.Stop()
 	_ = s.lane.Close() // only connections are left to it
 	s.work.Wait()
 	s.rec.Load().work.Wait()

@@ -57,27 +57,41 @@ func reachable(dir string, u browserUser) bool {
 		return true
 	}
 	for dir = filepath.Clean(dir); ; dir = filepath.Dir(dir) {
-		info, err := os.Stat(dir)
-		if err != nil {
-			return false
-		}
-		owner, ok := info.Sys().(*syscall.Stat_t)
-		mode := info.Mode().Perm()
-		switch {
-		case !ok:
-			return false
-		case int(owner.Uid) == u.uid:
-			mode >>= 6
-		case int(owner.Gid) == u.gid:
-			mode >>= 3
-		}
-		if mode&1 == 0 {
+		if !permits(dir, u, 1) {
 			return false
 		}
 		if dir == "/" || dir == "." {
 			return true
 		}
 	}
+}
+
+// readable reports whether u may read a file.
+func readable(file string, u browserUser) bool {
+	if u.uid == os.Getuid() {
+		return true
+	}
+	real, err := filepath.EvalSymlinks(file)
+	return err == nil && reachable(filepath.Dir(file), u) && reachable(filepath.Dir(real), u) && permits(real, u, 4)
+}
+
+// permits looks at one file's mode for u, who is in no group but its own.
+func permits(path string, u browserUser, bit os.FileMode) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	mode := info.Mode().Perm()
+	switch {
+	case !ok:
+		return false
+	case int(owner.Uid) == u.uid:
+		mode >>= 6
+	case int(owner.Gid) == u.gid:
+		mode >>= 3
+	}
+	return mode&bit != 0
 }
 
 // sweepTmp removes the folders of executors that are gone.
