@@ -39,7 +39,7 @@ type link struct {
 	mu      sync.Mutex
 	failing map[string]failure // who cannot get through
 	since   time.Time          // of the first of them
-	last    time.Time // newest failure
+	last    time.Time          // newest failure
 	logged  bool
 }
 

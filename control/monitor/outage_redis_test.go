@@ -103,7 +103,7 @@ func TestFrozenRedisBlamesNobody(t *testing.T) {
 func TestFullMemoryBlamesNobody(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, redislist.Options{})
-	const ttl = 4 * time.Second
+	const ttl = 6 * time.Second
 	defer b.agentLike(t.Context(), "ours", ttl)()
 	// A worker written by hand beats with SET, which is refused when memory is full.
 	beat := func() error { return b.rdb.Set(t.Context(), "worker:foreign:heartbeat", "{}", ttl).Err() }
