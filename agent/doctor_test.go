@@ -190,7 +190,7 @@ func TestDoctorOfARunningAgent(t *testing.T) {
 		t.Errorf("code %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	srv.Stop()
-	if r := a.CLI("doctor", "--output", "json"); r.Code != 1 || !strings.Contains(r.Stdout, `"level": "fault"`) || !strings.Contains(r.Stdout, `"repair"`) {
+	if r := a.CLI("doctor", "--output", "json"); r.Code != 69 || !strings.Contains(r.Stdout, `"level": "fault"`) || !strings.Contains(r.Stdout, `"repair"`) {
 		t.Errorf("code %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }

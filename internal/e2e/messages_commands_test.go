@@ -219,7 +219,7 @@ func TestStartsThatCannotBeAreTold(t *testing.T) {
 	taken := strings.TrimPrefix(c.URL, "https://")
 	for _, bad := range []badCommand{
 		{"run --state-dir " + a.StateDir, 1, "another agent (pid "},
-		{"run --http-listen " + taken + own, 1, "another program uses the port"},
+		{"run --http-listen " + taken + own, 75, "another program uses the port"},
 		{"run --http-listen off --state-dir " + file + "/x", 1, "set state_dir to a folder that this user may write"},
 	} {
 		bad.check(t, e2e.AgentProgram(t), nil)
