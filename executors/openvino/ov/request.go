@@ -256,10 +256,13 @@ func (r *Request) output(a *api, i int) (Tensor, error) {
 		return Tensor{}, a.failure("read the tensor's type", st)
 	}
 	var shape cShape
-	if st := a.tensorShape(handle, &shape); st != statusOK {
+	// The library cannot tell the shape of a scalar and calls it a parameter
+	// that is wrong. The size that is compared below shows whether it was one.
+	if st := a.tensorShape(handle, &shape); st == statusOK {
+		defer a.shapeFree(&shape)
+	} else if st != statusParameter {
 		return Tensor{}, a.failure("read the tensor's shape", st)
 	}
-	defer a.shapeFree(&shape)
 	if shape.rank < 0 || shape.rank > maxRank || (shape.rank > 0 && shape.dims == nil) {
 		return Tensor{}, fmt.Errorf("tensor has %d dimensions", shape.rank)
 	}
@@ -313,7 +316,11 @@ func (r *Request) Close() {
 func (r *Request) lock(ctx context.Context) error {
 	select {
 	case r.sem <- struct{}{}:
-		return r.stopping(ctx)
+		err := r.stopping(ctx)
+		if err != nil {
+			r.unlock()
+		}
+		return err
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", ErrCancelled, context.Cause(ctx))
 	}

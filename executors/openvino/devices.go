@@ -1,0 +1,153 @@
+package openvino
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/autobot-fleet/autobot/executors"
+	"github.com/autobot-fleet/autobot/executors/openvino/ov"
+)
+
+const (
+	deviceAuto = "AUTO"
+	deviceCPU  = "CPU"
+)
+
+// devices decides on which device a model runs. An explicit one is used or is
+// an error; AUTO is ours, the runtime's own never runs.
+type devices struct {
+	rt       *ov.Runtime
+	order    []string
+	cooldown time.Duration
+
+	mu         sync.Mutex
+	lost       map[string]time.Time // device -> until when it rests
+	quarantine map[string]string    // device and model's sha256 -> why it is not used
+}
+
+func newDevices(rt *ov.Runtime, order []string, cooldown time.Duration) *devices {
+	return &devices{rt: rt, order: order, cooldown: cooldown, lost: map[string]time.Time{}, quarantine: map[string]string{}}
+}
+
+// choice is a device and what has to be said about it.
+type choice struct {
+	device   string
+	auto     bool // another device may be tried
+	warnings []executors.Warning
+}
+
+// choose returns the devices to try in this order, at least one.
+func (d *devices) choose(asked, sum string) ([]choice, error) {
+	present, err := d.rt.Devices()
+	if err != nil {
+		return nil, executors.Errorf(executors.CodeEngineUnavailable, "the OpenVINO runtime does not list its devices: %v", err)
+	}
+	if asked == "" {
+		asked = deviceAuto
+	}
+	if asked != deviceAuto {
+		if !deviceName.MatchString(asked) {
+			return nil, executors.Invalid("device", "must be AUTO, CPU, NPU, GPU or GPU.n, got %q", cut(asked))
+		}
+		if reason := d.refuse(asked, sum, present); reason != "" {
+			return nil, d.unavailable(asked, reason, present)
+		}
+		return []choice{{device: resolve(asked, present)}}, nil
+	}
+	var out []choice
+	var skipped []string
+	for _, name := range d.order {
+		if reason := d.refuse(name, sum, present); reason != "" {
+			skipped = append(skipped, name+" "+reason)
+			continue
+		}
+		c := choice{device: resolve(name, present), auto: true}
+		if len(skipped) > 0 {
+			c.warnings = []executors.Warning{fallback(strings.Join(skipped, "; "), c.device)}
+		}
+		out = append(out, c)
+	}
+	if len(out) == 0 {
+		return nil, d.unavailable(strings.Join(d.order, ", "), "is not usable: "+strings.Join(skipped, "; "), present)
+	}
+	return out, nil
+}
+
+// fallback is the warning that AUTO did not get what it looked for first.
+func fallback(why, used string) executors.Warning {
+	return executors.Warning{Code: "DEVICE_FALLBACK", Message: fmt.Sprintf("%s; used %s", why, used)}
+}
+
+// resolve gives a device without a number the first of its kind.
+func resolve(name string, present []string) string {
+	if slices.Contains(present, name) {
+		return name
+	}
+	for _, p := range present {
+		if strings.HasPrefix(p, name+".") {
+			return p
+		}
+	}
+	return name
+}
+
+// refuse says why a device cannot be used for a model now, or "".
+func (d *devices) refuse(name, sum string, present []string) string {
+	name = resolve(name, present)
+	if !slices.Contains(present, name) {
+		return "is not present"
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if until, resting := d.lost[name]; resting {
+		if left := time.Until(until); left > 0 {
+			return fmt.Sprintf("was lost and rests for %d s more", int(left.Seconds())+1)
+		}
+		delete(d.lost, name)
+	}
+	return d.quarantine[name+" "+sum]
+}
+
+// unavailable is the error about a device that was asked for.
+func (d *devices) unavailable(name, reason string, present []string) error {
+	e := executors.Errorf(executors.CodeDeviceUnavailable, "device %s %s; present: %s", name, reason, strings.Join(present, ", "))
+	e.Field = "device"
+	switch {
+	case strings.HasPrefix(name, "NPU"):
+		e.Hint = d.rt.NPU().Reason
+	case strings.HasPrefix(name, "GPU"):
+		e.Hint = "the GPU plug-in of the runtime is not installed by this product; use CPU or NPU"
+	}
+	return e
+}
+
+// markLost lets a device rest.
+func (d *devices) markLost(device string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lost[device] = time.Now().Add(d.cooldown)
+}
+
+// distrust keeps a device from being used for a model that it computes wrongly.
+func (d *devices) distrust(device, sum, why string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.quarantine[device+" "+sum] = why
+}
+
+// isLost reports whether an error means that the device is gone. The runtime
+// has one status for all failures, so its text decides; on the CPU there is
+// nothing to lose.
+func isLost(device string, err error) bool {
+	var failed *ov.Error
+	if device == deviceCPU || !errors.As(err, &failed) {
+		return false
+	}
+	text := strings.ToLower(failed.Text)
+	return strings.Contains(text, "device_lost") || strings.Contains(text, "device lost") || strings.Contains(text, "device is lost") ||
+		strings.Contains(text, "0x70000001") // ZE_RESULT_ERROR_DEVICE_LOST of Level Zero
+}
