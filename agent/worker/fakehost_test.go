@@ -29,6 +29,7 @@ type fakeHost struct {
 	changed chan struct{}
 	left    int // KillLeftovers fails so often
 	started []Job
+	leases  []time.Time // as they were extended
 }
 
 func newFakeHost(slots int, types ...string) *fakeHost {
@@ -71,6 +72,12 @@ func (h *fakeHost) KillLeftovers() error {
 		return errors.New("process 12 does not end")
 	}
 	return nil
+}
+
+func (h *fakeHost) ExtendLease(until time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leases = append(h.leases, until)
 }
 
 func (h *fakeHost) KillTask(id string, _ int64) {

@@ -48,6 +48,12 @@ func TestTheFenceStopsWorkBeforeTheLeaseLapses(t *testing.T) {
 		if d := time.Unix(0, obedient.Load()).Sub(sent); d != 8*time.Second {
 			t.Errorf("cancelled %v after the last confirmed beat, want TTL less one interval", d)
 		}
+		r.h.mu.Lock()
+		until := r.h.leases[len(r.h.leases)-1]
+		r.h.mu.Unlock()
+		if d := until.Sub(sent); d != 11*time.Second {
+			t.Errorf("the processes may work for %v after the last confirmed beat", d)
+		}
 		if d := time.Unix(0, stubborn.Load()).Sub(sent); d != 11*time.Second {
 			t.Errorf("killed %v after the last confirmed beat, want TTL less a quarter of an interval", d)
 		}
@@ -85,6 +91,9 @@ func TestTheLenientFenceLetsWorkGoOn(t *testing.T) {
 		rest(9 * time.Second)
 		if s := r.Status(); s.Claiming || !strings.Contains(s.Reason, "heartbeat") {
 			t.Errorf("status: %+v", s)
+		}
+		if len(r.h.leases) != 0 {
+			t.Errorf("the processes were told to end with the lease: %v", r.h.leases)
 		}
 		back()
 		rest(5 * time.Second)
@@ -125,6 +134,39 @@ func TestAWorkerTakenForDeadDropsWhatItLost(t *testing.T) {
 		if g := r.Status().Generation; g != 2 {
 			t.Errorf("generation %d, want a new one", g)
 		}
+		r.wantCleanEnd()
+		r.wantNoProblems()
+	})
+}
+
+func TestWhatAWorkerTakenForDeadDoesNotStopIsKilledInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		var killed atomic.Int64
+		r.h.run = func(_ context.Context, job Job, _ func(executors.Event)) (JobOutcome, error) {
+			if job.Task.Attempt == 1 {
+				<-r.h.dead("t1")
+				killed.Store(time.Now().UnixNano())
+			}
+			return done(`{}`), nil
+		}
+		r.q.add("normal:general", "t1", "general")
+		r.start()
+		rest(1500 * time.Millisecond)
+		sent := look(r, func() time.Time {
+			sent := r.q.beatUntil.Add(-3 * time.Second)
+			r.q.beatUntil = time.Now()
+			return sent
+		})
+		if !r.q.expireIfDead() {
+			t.Fatal("the monitor did nothing")
+		}
+		rest(5 * time.Second)
+		if d := time.Unix(0, killed.Load()).Sub(sent); d != 2750*time.Millisecond {
+			t.Errorf("killed %v after the last confirmed beat", d)
+		}
+		r.wantStatus("t1", queue.StatusCompleted)
 		r.wantCleanEnd()
 		r.wantNoProblems()
 	})
