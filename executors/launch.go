@@ -66,7 +66,8 @@ type LaunchOptions struct {
 	Lease *Lease
 
 	// CgroupFD, when not 0, is an open cgroup v2 folder that the process is
-	// born into.
+	// born into, with nothing else in it: all that is in it dies with the
+	// process.
 	CgroupFD int
 }
 

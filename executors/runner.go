@@ -46,6 +46,7 @@ type processRunner struct {
 
 	mu     sync.Mutex
 	proc   *child.Process
+	cgroup *os.File // kills the cgroup; nil: it has none, or it is gone
 	killed bool
 	bad    string // what came instead of the handshake
 
@@ -79,6 +80,15 @@ func (r *processRunner) Start(context.Context) error {
 	}
 	if fd := r.opts.CgroupFD; fd != 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd}
+		cgroup, err := openCgroup(fd)
+		if err != nil {
+			return err
+		}
+		r.mu.Lock()
+		r.cgroup = cgroup
+		r.mu.Unlock()
+		cmd.ExtraFiles = append(cmd.ExtraFiles, cgroup)
+		cmd.Env = append(cmd.Env, envCgroup+"="+strconv.Itoa(2+len(cmd.ExtraFiles)))
 	}
 	outR, outW, err := os.Pipe()
 	if err != nil {
@@ -120,6 +130,7 @@ func (r *processRunner) Start(context.Context) error {
 // await collects the exit status and closes what is left open.
 func (r *processRunner) await(proc *child.Process) {
 	err := proc.Wait()
+	r.endCgroup()
 	drained := make(chan struct{})
 	go func() {
 		r.reading.Wait()
@@ -178,6 +189,18 @@ func (r *processRunner) kill() {
 	r.killed = true
 	if r.proc != nil {
 		r.proc.Signal(syscall.SIGKILL)
+		killCgroup(r.cgroup)
+	}
+}
+
+// endCgroup kills what is left in the cgroup once the process is gone.
+func (r *processRunner) endCgroup() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	killCgroup(r.cgroup)
+	if r.cgroup != nil {
+		_ = r.cgroup.Close()
+		r.cgroup = nil
 	}
 }
 
@@ -189,6 +212,7 @@ func (r *processRunner) cleanUp() {
 	if proc != nil {
 		<-r.ended
 	}
+	r.endCgroup()
 	_ = r.handshakeR.Close()
 	if r.socketDir != "" {
 		_ = os.RemoveAll(r.socketDir)

@@ -107,6 +107,7 @@ func serve(e Executor) {
 		_, _ = fmt.Fprintf(realStderr, "executor: %v\n", err)
 		os.Exit(1) // without it, tasks could outlive the right to run them
 	}
+	srv.cgroup = inheritedCgroup()
 	defer exitAfter(srv)
 	stopWatching := watch(srv, realStderr)
 	defer stopWatching()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -28,7 +29,8 @@ type server struct {
 	log  *log.Logger
 	stop func() // ends the process's serving
 
-	lease *atomic.Int64 // until when tasks may run, on the clock of bootTime; nil: no limit
+	lease  *atomic.Int64 // until when tasks may run, on the clock of bootTime; nil: no limit
+	cgroup *os.File      // kills the cgroup of this process; nil: it has none of its own
 
 	mu       sync.Mutex
 	desc     *Description     // the newest, nil before the first

@@ -45,6 +45,7 @@ func watch(s *server, stderr io.Writer) (stop func()) {
 				// Nothing comes before this: whoever reads what we print may be
 				// as frozen as the agent.
 				child.KillAll()
+				killCgroup(s.cgroup)
 				killGroup(1)
 			}
 			timer.Reset(min(parentPoll, s.leaseLeft()))

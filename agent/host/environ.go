@@ -8,16 +8,19 @@ import (
 	"strconv"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/autobot-fleet/autobot/executors"
 )
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // room is what one process gets to itself: a folder with its settings and a
-// place for temporary files, removed when the process is gone.
+// place for temporary files, and a cgroup, removed when the process is gone.
 type room struct {
-	dir string
-	env []string
+	dir    string
+	env    []string
+	cgroup cgroup
 }
 
 // makeRoom prepares the start of one process.
@@ -39,10 +42,18 @@ func (u *unit) makeRoom() (room, error) {
 		return r, fmt.Errorf("write the executor's settings: %w", err)
 	}
 	r.env = u.environment(home, tmp, config)
-	return r, nil
+	var err error
+	r.cgroup, err = newCgroup(h.cgroups, u.name)
+	return r, err
 }
 
-func (r room) remove() { _ = os.RemoveAll(r.dir) } // swept at the next start of the agent
+// remove leaves what cannot be removed to the next start of the agent.
+func (r room) remove(log *zap.Logger) {
+	_ = os.RemoveAll(r.dir)
+	if err := r.cgroup.remove(); err != nil {
+		log.Warn("processes of an executor are left", zap.Error(err))
+	}
+}
 
 // environment is everything the process finds: of the agent's own variables
 // only those that no secret is in. The settings win over all but ours.

@@ -31,6 +31,7 @@ type Host struct {
 	sockets string // folder for sockets
 	bootID  string
 	lease   *executors.Lease
+	cgroups string // folder in which each process gets a cgroup; empty: none does
 	kills   kills
 
 	probed  chan struct{}
@@ -90,6 +91,9 @@ func New(cfg Config, log *zap.Logger, reg prometheus.Registerer) (*Host, error) 
 	}
 	if h.lease, err = executors.NewLease(); err != nil {
 		return nil, err
+	}
+	if h.cgroups, err = findCgroup(); err != nil {
+		h.log.Info("executors get no cgroup of their own: what one starts dies with it unless it leaves the process group and clears its environment", zap.Error(err))
 	}
 	if err := h.takeRecords(); err != nil {
 		return nil, err

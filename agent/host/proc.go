@@ -62,20 +62,20 @@ const (
 func (u *unit) start(ctx context.Context, solo bool) (*proc, error) {
 	r, err := u.makeRoom()
 	if err != nil {
-		r.remove()
+		r.remove(u.log)
 		return nil, err
 	}
 	p := &proc{u: u, solo: solo, room: r, healthy: true, gone: make(chan struct{}), runs: map[*run]struct{}{}, output: newOutput(u.log)}
 	p.process, err = u.launch(ctx, p)
 	if err != nil {
-		r.remove()
+		r.remove(u.log)
 		u.h.forget(p.pid)
 		return nil, err
 	}
-	u.h.remember(p.pid, p.process.Mark())
+	u.h.remember(p.pid, p.process.Mark(), r.cgroup.path)
 	if err := p.open(ctx); err != nil {
 		p.process.Kill()
-		r.remove()
+		r.remove(u.log)
 		u.h.forget(p.pid)
 		return nil, err
 	}
@@ -99,10 +99,10 @@ func (u *unit) launch(ctx context.Context, p *proc) (*executors.Process, error) 
 	for try := 0; ; try++ {
 		process, err := executors.Launch(ctx, executors.LaunchOptions{
 			Path: u.exe, Env: p.room.env, Dir: u.h.homeDir(u.name), SocketDir: u.h.sockets,
-			StartTimeout: u.h.cfg.StartTimeout, Stderr: p.output, Lease: u.h.lease,
+			StartTimeout: u.h.cfg.StartTimeout, Stderr: p.output, Lease: u.h.lease, CgroupFD: p.room.cgroup.fd(),
 			Started: func(pid int) {
 				p.pid = pid
-				u.h.remember(pid, "")
+				u.h.remember(pid, "", p.room.cgroup.path)
 			},
 		})
 		switch {
@@ -156,7 +156,7 @@ func (p *proc) supervise(ctx context.Context) {
 	}
 	p.session.Close()
 	exit := p.process.Exit()
-	p.room.remove()
+	p.room.remove(p.u.log)
 	p.u.h.forget(p.pid)
 	p.output.flush()
 

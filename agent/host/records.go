@@ -27,15 +27,16 @@ type record struct {
 	PID    int    `json:"pid"`
 	Start  uint64 `json:"start_time"` // clock ticks after boot
 	Mark   string `json:"mark,omitempty"`
+	Cgroup string `json:"cgroup,omitempty"` // of its own; its name is never used again
 }
 
 // remember records a process. It is told again when the mark is known.
-func (h *Host) remember(pid int, mark string) {
+func (h *Host) remember(pid int, mark, cgroup string) {
 	start, alive := startTime(pid)
 	if !alive {
 		return
 	}
-	raw, err := json.Marshal(record{BootID: h.bootID, PID: pid, Start: start, Mark: mark})
+	raw, err := json.Marshal(record{BootID: h.bootID, PID: pid, Start: start, Mark: mark, Cgroup: cgroup})
 	path := h.recordPath(pid)
 	if err == nil {
 		err = os.WriteFile(path+".tmp", raw, 0o600)
@@ -110,6 +111,11 @@ func (h *Host) KillLeftovers() error {
 }
 
 func (h *Host) killRecorded(rec record) error {
+	if strings.HasPrefix(filepath.Base(rec.Cgroup), "executor-") {
+		if err := removeCgroup(rec.Cgroup); err != nil {
+			return err
+		}
+	}
 	deadline := time.Now().Add(leftoverPatience)
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		left := leftovers(rec)

@@ -34,6 +34,9 @@ type Status struct {
 	Reasons       []string     `json:"reasons,omitempty"` // why it is not ready, or what a ready one leaves out; each names the repair where there is one
 	PIDs          []int        `json:"pids,omitempty"`
 	Crashes       int          `json:"crashes"` // since the agent started
+	// Confinement tells what holds together the processes that it starts:
+	// ConfinedByCgroup or ConfinedByGroup.
+	Confinement string `json:"confinement,omitempty"`
 }
 
 // TypeStatus describes one task type of an executor.
@@ -81,6 +84,10 @@ func (u *unit) status(now time.Time) Status {
 	}
 	if u.desc.Version != "" {
 		s.Version = u.desc.Version
+	}
+	s.Confinement = ConfinedByGroup
+	if u.h.cgroups != "" {
+		s.Confinement = ConfinedByCgroup
 	}
 	s.Engine, s.EngineVersion = u.desc.Engine, u.desc.EngineVersion
 	for _, t := range u.desc.Types {

@@ -53,7 +53,7 @@ func withScripts(t *testing.T, srv *redistest.Server, id string, scripts map[str
 		t.Fatal(err)
 	}
 	for name, text := range scripts {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o700); err != nil { //nolint:gosec // scripts are executable
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}

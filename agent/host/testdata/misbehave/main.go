@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -107,6 +108,16 @@ func (m *misbehave) Execute(ctx context.Context, task executors.Task) (executors
 			return executors.Result{}, err
 		}
 		out["child"] = cmd.Process.Pid
+	case "escape": // a daemon: no environment, a session of its own, its parent gone
+		text, err := exec.Command("env", "-i", "setsid", "sh", "-c", "sleep 999 >/dev/null 2>&1 & echo $!").Output()
+		if err != nil {
+			return executors.Result{}, err
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			return executors.Result{}, err
+		}
+		out["child"] = pid
 	case "print_stdout":
 		fmt.Println("printed on stdout")
 		cmd := exec.Command("sh", "-c", "echo printed by a child")
