@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/autobot-fleet/autobot/agent/engines"
@@ -21,6 +22,11 @@ func (d *Doctor) engines() {
 	if err != nil {
 		d.found.Fault(name, err.Error(), "install this program again")
 		return
+	}
+	for _, dir := range []string{in.Layout.EnginesDir, in.Layout.ModelsDir} {
+		if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o002 != 0 {
+			d.found.Fault(name, dir+" may be written by every user, and executors load libraries from it", "chmod o-w "+dir)
+		}
 	}
 	var present []string
 	for _, e := range in.Catalogue {

@@ -31,7 +31,11 @@ func TestDoctorNamesTheLineForEachMissingEngine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.Chmod(l.EnginesDir, 0o777); err != nil {
+		t.Fatal(err)
+	}
 	checks = examine(t, cfg)
+	wantCheck(t, checks, check.LevelFault, "may be written by every user", "chmod o-w "+l.EnginesDir)
 	wantCheck(t, checks, check.LevelFault, "engines: openvino@2026.4.1 is damaged", "autobot-agent engines install openvino")
 	wantCheck(t, checks, check.LevelFault, "model mine: card of model mine", "autobot-agent models remove mine")
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,7 +75,10 @@ func (in *Installer) fetch(ctx context.Context, e Entry, s Source, cached string
 	if s.From == FromNpm {
 		get = in.npm
 	}
-	if err := get(ctx, s, dir); err != nil {
+	stop := in.watch(s, dir)
+	err = get(ctx, s, dir)
+	stop()
+	if err != nil {
 		return err
 	}
 	got := filepath.Join(dir, s.Archive)
@@ -87,6 +91,38 @@ func (in *Installer) fetch(ctx context.Context, e Entry, s Source, cached string
 	return os.Rename(got, cached)
 }
 
+// watch mentions a download that takes long, until it is stopped.
+func (in *Installer) watch(s Source, dir string) (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(in.mention())
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				in.say("%s: %s of %s so far", s.Archive, Megabytes(dirSize(dir)), Megabytes(s.Size))
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
+}
+
+// dirSize is the size of all files below dir that can be seen.
+func dirSize(dir string) (total int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				total += info.Size()
+			}
+		}
+		return nil // what goes away meanwhile does not count
+	})
+	return total
+}
+
 // pip downloads a wheel for the catalogue's Python and platform, whatever
 // Python this machine has: nothing of a wheel that is kept touches Python.
 func (in *Installer) pip(ctx context.Context, s Source, dir string) error {
@@ -95,10 +131,12 @@ func (in *Installer) pip(ctx context.Context, s Source, dir string) error {
 		return err
 	}
 	args := append(command[1:],
-		"download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:",
+		"download", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--only-binary=:all:",
 		"--implementation", "cp", "--python-version", "3.11", "--abi", "cp311", "--abi", "abi3", "--abi", "none",
 		"--platform", s.Platform, "--dest", dir, s.Package+"=="+s.Version)
-	return run(ctx, dir, nil, command[0], args...)
+	// Its temporary files are ours to count, and to remove. We keep the archive, it
+	// need not keep another.
+	return run(ctx, dir, []string{"TMPDIR=" + dir}, command[0], args...)
 }
 
 // pipCommand is how pip is called here.

@@ -4,7 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // programs is a PATH with nothing but the given shell scripts and what they use.
@@ -211,5 +214,39 @@ func TestAPackageThatCannotBeInstalledIsNamed(t *testing.T) {
 	if os.Geteuid() == 0 {
 		programs(t, map[string]string{"apt-get": "exit 0"})
 		wantError(t, r.installSystem(t.Context(), missing), "no-such-command is still not there")
+	}
+}
+
+func TestALongDownloadIsMentioned(t *testing.T) {
+	r := online(t)
+	r.every = time.Millisecond
+	mentioned := make(chan struct{})
+	var once sync.Once
+	r.Say = func(s string) {
+		if strings.Contains(s, "x-1.0.whl: 0.0 MB of 0.0 MB so far") {
+			once.Do(func() { close(mentioned) })
+		}
+	}
+	gate := filepath.Join(t.TempDir(), "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	programs(t, map[string]string{"pip3": `while [ $# -gt 1 ]; do [ "$1" = --dest ] && dest=$2; shift; done
+cat ` + gate + `
+cp ` + r.from + `/x-1.0.whl "$dest"`})
+	opened := make(chan error, 1)
+	go func() { // the download goes on once it was mentioned
+		<-mentioned
+		f, err := os.OpenFile(gate, os.O_WRONLY, 0)
+		if err == nil {
+			err = f.Close()
+		}
+		opened <- err
+	}()
+	if err := r.install(t, "libx"); err != nil {
+		t.Error(err)
+	}
+	if err := <-opened; err != nil {
+		t.Error(err)
 	}
 }

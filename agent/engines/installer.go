@@ -33,8 +33,11 @@ type Installer struct {
 	// Arch is Go's name of the processor to install for. Default: this one.
 	Arch string
 
-	// Say gets one sentence for each thing that happens. May be nil.
+	// Say gets one sentence for each thing that happens, one at a time. May be
+	// nil.
 	Say func(sentence string)
+
+	every time.Duration // that a long download is mentioned; 0 is 10 s
 }
 
 // prefix of folders that are being filled or emptied; nobody reads them.
@@ -53,6 +56,13 @@ func (in *Installer) say(format string, args ...any) {
 	if in.Say != nil {
 		in.Say(fmt.Sprintf(format, args...))
 	}
+}
+
+func (in *Installer) mention() time.Duration {
+	if in.every > 0 {
+		return in.every
+	}
+	return 10 * time.Second
 }
 
 func (in *Installer) arch() string {
