@@ -60,7 +60,7 @@ func (m *models) compile(ctx context.Context, k key, w want) (*ov.Compiled, erro
 	if !dynamic(k.device) {
 		options.Threads = 0
 		var err error
-		if options.Reshape, err = fixed(w, k.length); err != nil {
+		if options.Reshape, err = fixedShapes(w, k.length); err != nil {
 			return nil, loadFailed(k, err)
 		}
 	}
@@ -83,9 +83,9 @@ func (m *models) compile(ctx context.Context, k key, w want) (*ov.Compiled, erro
 	return compiled, nil
 }
 
-// fixed gives each input its only shape, for a device that needs that: one text
+// fixedShapes gives each input its only shape, for a device that needs that: one text
 // of length tokens, and what the card says of other models.
-func fixed(w want, length int) (map[string][]int64, error) {
+func fixedShapes(w want, length int) (map[string][]int64, error) {
 	shapes := map[string][]int64{}
 	for _, p := range w.card.Inputs {
 		shape := append([]int64{}, p.Shape...)

@@ -1,0 +1,289 @@
+package openvino
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/autobot-fleet/autobot/executors"
+	"github.com/autobot-fleet/autobot/executors/engines"
+	"github.com/autobot-fleet/autobot/executors/openvino/ocr"
+	"github.com/autobot-fleet/autobot/executors/openvino/ov"
+	"github.com/autobot-fleet/autobot/executors/openvino/wordpiece"
+	"github.com/autobot-fleet/autobot/internal/buildinfo"
+)
+
+// Name is the executor's name, in its manifest and in agent.yaml.
+const Name = "openvino"
+
+const (
+	engineName     = "openvino"
+	defaultTimeout = 2 * time.Minute
+	maxTimeout     = time.Hour
+)
+
+// Executor runs models. The runtime is opened at the first Describe.
+type Executor struct {
+	settings Settings
+	layout   engines.Layout
+	cacheDir string
+	vectors  *vectors
+
+	mu         sync.Mutex
+	rt         *ov.Runtime
+	models     *models
+	failed     error // why the runtime did not open
+	closed     bool
+	tokenizers map[string]*wordpiece.Tokenizer // by file and content
+	keys       map[string]ocr.Keys             // the same
+}
+
+// New returns the executor with the engines and models of this machine. It
+// opens nothing yet.
+func New(s Settings) (*Executor, error) {
+	return NewAt(s, engines.Locate(), cacheFolder())
+}
+
+// NewAt is New with other folders; cacheDir keeps compiled models, "" keeps
+// none.
+func NewAt(s Settings, layout engines.Layout, cacheDir string) (*Executor, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	return &Executor{
+		settings: s, layout: layout, cacheDir: cacheDir, vectors: newVectors(s.EmbedCache, s.EmbedCacheTTL),
+		tokenizers: map[string]*wordpiece.Tokenizer{}, keys: map[string]ocr.Keys{},
+	}, nil
+}
+
+// cacheFolder is in the executor's own home, which outlives its process.
+func cacheFolder() string {
+	home, err := os.UserHomeDir()
+	if err != nil || !filepath.IsAbs(home) {
+		return ""
+	}
+	return filepath.Join(home, ".cache", "openvino")
+}
+
+// types lists what is served; the first operation of each is its default.
+func types() []executors.TypeDescription {
+	list := []executors.TypeDescription{
+		{Type: "npu_inference", Ops: []string{opInfer, opEmbed, opSearch, opDetect, opClassify, opEmbedImage, opOCR, opLoad, opUnload, opDeviceInfo, opBenchmark}},
+		{Type: "openvino", Ops: []string{opInfer, opLoad, opUnload, opDeviceInfo, opBenchmark, opEmbed, opSearch, opDetect, opClassify, opEmbedImage, opOCR}},
+		{Type: "vision", Ops: []string{opDetect, opClassify, opEmbedImage, opOCR}},
+		{Type: "embedding", Ops: []string{opEmbed, opSearch}},
+	}
+	for i := range list {
+		list[i].DefaultTimeout, list[i].MaxTimeout, list[i].Inputs = defaultTimeout, maxTimeout, true
+	}
+	return list
+}
+
+// Describe opens the runtime if that was not done. Without it, or without any
+// model, no task is taken.
+func (e *Executor) Describe(ctx context.Context) (executors.Description, error) {
+	d := executors.Description{
+		Name: Name, Version: buildinfo.Version, Engine: engineName, Types: types(), Concurrency: e.settings.Concurrency,
+	}
+	rt, err := e.open()
+	if err != nil {
+		d.Reasons = []string{executors.AsError(err).Message}
+		return d, nil
+	}
+	d.EngineVersion = rt.Version().String()
+	names, err := e.layout.Models()
+	switch {
+	case err != nil:
+		d.Reasons = []string{err.Error()}
+		return d, nil
+	case len(names) == 0:
+		d.Reasons = []string{fmt.Sprintf("there are no models in %s (get them with: autobot-agent engines install all)", e.layout.ModelsDir)}
+		return d, nil
+	}
+	d.Ready = true
+	devices, err := rt.Devices()
+	if err == nil {
+		for _, name := range devices {
+			d.Capabilities = append(d.Capabilities, "device:"+name)
+		}
+	}
+	for _, name := range names {
+		if _, _, err := e.layout.Model(name); err != nil {
+			d.Reasons = append(d.Reasons, err.Error())
+			continue
+		}
+		d.Capabilities = append(d.Capabilities, "model:"+name)
+	}
+	return d, ctx.Err()
+}
+
+// Health lists the devices.
+func (e *Executor) Health(context.Context) executors.Health {
+	rt, err := e.open()
+	if err != nil {
+		return executors.Health{Message: err.Error()}
+	}
+	h := executors.Health{Ready: true}
+	if h.Devices, err = rt.Devices(); err != nil {
+		h.Ready, h.Message = false, err.Error()
+	}
+	return h
+}
+
+// open loads the runtime once. A runtime that was installed later is found at
+// the next call.
+func (e *Executor) open() (*ov.Runtime, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, executors.Errorf(executors.CodeEngineUnavailable, "the executor is closing")
+	}
+	if e.rt != nil {
+		return e.rt, nil
+	}
+	dir, _, err := e.layout.OpenVINO()
+	if err == nil {
+		var options []ov.Option
+		if e.cacheDir != "" {
+			pruneCache(e.cacheDir, e.settings.CacheMB<<20)
+			options = append(options, ov.WithCacheDir(e.cacheDir))
+		}
+		e.rt, err = ov.Open(dir, options...)
+	}
+	if err != nil {
+		return nil, executors.Errorf(executors.CodeEngineUnavailable, "%v", err)
+	}
+	e.models = newModels(e.rt, e.settings)
+	return e.rt, nil
+}
+
+// Close frees all models and the runtime. No task may run.
+func (e *Executor) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	if e.rt != nil {
+		e.models.close()
+		e.rt.Close()
+		e.rt = nil
+	}
+	return nil
+}
+
+// Execute runs one task.
+func (e *Executor) Execute(ctx context.Context, task executors.Task) (executors.Result, error) {
+	typ, ok := typeOf(task.Type)
+	if !ok {
+		return executors.Result{}, executors.Errorf(executors.CodeUnsupported, "type %q is not served", cut(task.Type))
+	}
+	op, old, err := operation(task, typ)
+	if err != nil {
+		return executors.Result{}, err
+	}
+	if _, err := e.open(); err != nil {
+		return executors.Result{}, err
+	}
+	if op == "" {
+		if op, err = e.byCard(task); err != nil {
+			return executors.Result{}, err
+		}
+	}
+	switch op {
+	case opInfer:
+		return e.infer(ctx, task)
+	case opEmbed:
+		return e.embed(ctx, task, old)
+	case opSearch:
+		return e.search(ctx, task)
+	case opDetect:
+		return e.detect(ctx, task)
+	case opClassify:
+		return e.classify(ctx, task)
+	case opEmbedImage:
+		return e.embedImage(ctx, task)
+	case opOCR:
+		return e.read(ctx, task)
+	case opLoad:
+		return e.loadModel(ctx, task)
+	case opUnload:
+		return e.unloadModel(task)
+	case opDeviceInfo:
+		return e.deviceInfo(task)
+	case opBenchmark:
+		return e.benchmark(ctx, task)
+	}
+	return executors.Result{}, executors.Errorf(executors.CodeUnsupported, "op %q is not supported", cut(op))
+}
+
+func typeOf(name string) (executors.TypeDescription, bool) {
+	for _, t := range types() {
+		if t.Type == name {
+			return t, true
+		}
+	}
+	return executors.TypeDescription{}, false
+}
+
+// find returns the model that a task asks for. With a task of the model's card
+// given, another kind of model is refused.
+func (e *Executor) find(t target, def, cardTask string) (want, error) {
+	asked, err := t.name(def)
+	if err != nil {
+		return want{}, err
+	}
+	name := asked
+	if real, ok := e.settings.ModelAliases[name]; ok {
+		name = real
+	}
+	switch t.Precision {
+	case "", ov.PrecisionF32, ov.PrecisionF16, ov.PrecisionBF16:
+	default:
+		return want{}, executors.Invalid("precision", "must be f32, f16 or bf16, got %q", cut(t.Precision))
+	}
+	card, dir, err := e.layout.Model(name)
+	if err != nil {
+		var known *executors.Error
+		if errors.As(err, &known) {
+			known.Field = "model"
+			return want{}, known
+		}
+		return want{}, executors.Errorf(executors.CodeModelLoadFailed, "%v", err)
+	}
+	if cardTask != "" && card.Task != cardTask {
+		return want{}, executors.Invalid("model", "%s is a model for %s, this operation needs one for %s", name, card.Task, cardTask)
+	}
+	return want{card: card, dir: dir, device: t.Device, precision: t.Precision}, nil
+}
+
+// info names the model in a result; file is the one that ran.
+func info(card engines.Card, file string) modelInfo {
+	return modelInfo{Name: card.Name, Revision: card.Revision, SHA256: fileSum(card, file)}
+}
+
+// byCard chooses the operation for a payload of older producers that has only a
+// model and a picture.
+func (e *Executor) byCard(task executors.Task) (string, error) {
+	var p struct {
+		target
+	}
+	if err := decodeLoose(task, &p); err != nil {
+		return "", err
+	}
+	w, err := e.find(p.target, e.settings.DetectModel, "")
+	if err != nil {
+		return "", err
+	}
+	switch w.card.Task {
+	case engines.TaskDetect:
+		return opDetect, nil
+	case engines.TaskClassify:
+		return opClassify, nil
+	case engines.TaskOCR:
+		return opOCR, nil
+	}
+	return opInfer, nil
+}
