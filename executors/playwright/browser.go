@@ -56,7 +56,7 @@ func launch(d *driver, path, tmp string, sandbox bool) (*browser, error) {
 		HandleSIGHUP: pw.Bool(false), HandleSIGINT: pw.Bool(false), HandleSIGTERM: pw.Bool(false),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("start the browser: %w", err)
+		return nil, err
 	}
 	lost := make(chan struct{})
 	out := &browser{

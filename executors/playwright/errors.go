@@ -212,19 +212,39 @@ func targetOf(s step) (target, bool) {
 
 func (t target) element() target { return t }
 
-// explainLaunch adds what to do to the failures of a browser's start that are
+// A startError says why no browser came up.
+type startError struct{ error }
+
+// explained adds what to do to the failures of a browser's start that are
 // known.
-func explainLaunch(err error) error {
+func explained(err error) error {
+	if err == nil {
+		return nil
+	}
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "No usable sandbox"):
-		return fmt.Errorf("the browser finds no sandbox: user namespaces are switched off for this process (allow them: sysctl user.max_user_namespaces, or RestrictNamespaces=user pid net in the unit): %s", oneLine(err))
+		return errors.New("the browser finds no sandbox: user namespaces are switched off for this process (allow them: sysctl user.max_user_namespaces, or RestrictNamespaces=user pid net in the unit)")
 	case strings.Contains(text, "error while loading shared libraries"):
-		return fmt.Errorf("the browser lacks a library (repair it with: autobot-agent engines install playwright): %s", cut(text, maxMessage))
+		return fmt.Errorf("the browser lacks a library (repair it with: autobot-agent engines install playwright): %s", said(text))
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, pw.ErrTimeout):
-		return fmt.Errorf("the browser did not start within %s: %s", startLimit, oneLine(err))
+		return fmt.Errorf("the browser did not start within %s: %s", startLimit, said(text))
 	}
-	return fmt.Errorf("%s", cut(strings.Join(strings.Fields(text), " "), maxMessage))
+	return fmt.Errorf("start the browser: %s", said(text))
+}
+
+// said is what a browser printed at its start, else the library's own words.
+func said(text string) string {
+	for line := range strings.SplitSeq(text, "\n") {
+		if _, words, ok := strings.Cut(line, "[err] "); ok {
+			return cut(words, maxMessage)
+		}
+	}
+	_, after, found := strings.Cut(text, "<process did exit:")
+	if found {
+		return "it ended at once:" + cut(strings.TrimSuffix(strings.TrimSpace(strings.SplitN(after, "\n", 2)[0]), ">"), maxMessage)
+	}
+	return oneLine(errors.New(text))
 }
 
 func containsAny(s string, parts ...string) bool {

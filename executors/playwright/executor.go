@@ -161,11 +161,15 @@ func (r *run) execute() (executors.Result, error) {
 		return executors.Result{Op: r.plan.op}, r.opening(err)
 	}
 	load := time.Since(begin)
+	settled := make(chan struct{})
+	r.watch.Go(func() { r.watchBudget(settled) })
 	failed := r.work()
 	if failed != nil && r.reason() == nil {
 		r.failureShot()
 	}
 	r.describe(failed != nil)
+	close(settled)
+	r.watch.Wait()
 	r.task.Progress(executors.Progress{Percent: 95, Stage: "upload"})
 	r.leave(resumed)
 	if why := r.reason(); failed == nil && why != nil {
@@ -241,6 +245,7 @@ func (r *run) giveUp() bool {
 // opening is the error of a task that got no page.
 func (r *run) opening(err error) error {
 	var own *executors.Error
+	var start startError
 	switch {
 	case r.ctx.Err() != nil:
 		return r.ctx.Err()
@@ -248,6 +253,8 @@ func (r *run) opening(err error) error {
 		return own
 	case errors.Is(err, errClosed):
 		return executors.Errorf(executors.CodeResourceExhausted, "%v", err)
+	case errors.As(err, &start):
+		return executors.Errorf(executors.CodeEngineUnavailable, "no browser: %v", start)
 	case connectionLost(err):
 		return executors.Errorf(executors.CodeBrowserCrashed, "the browser ended under the task: %s", oneLine(err))
 	}

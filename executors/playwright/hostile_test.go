@@ -137,7 +137,7 @@ func TestHostilePages(t *testing.T) {
 		}},
 		{"requests without end", `{"url":"URL/requests","steps":[{"action":"wait_for","selector":"#never","timeout_ms":30000}]}`, executors.CodeTooLarge, "max_requests", nil},
 		{"redirects without end", `{"url":"URL/loop"}`, executors.CodeNavigationFailed, "ERR_TOO_MANY_REDIRECTS", nil},
-		{"bytes without end", `{"url":"URL/bytes"}`, "*", "", nil},
+		{"bytes without end", `{"url":"URL/bytes"}`, executors.CodeTooLarge, "max_page_bytes", nil},
 		{"a download without end", `{"url":"URL/good","steps":[{"action":"download","url":"URL/endless","timeout_ms":30000}]}`, executors.CodeTooLarge, "max_download_bytes", nil},
 		{"a crowd of elements", `{"url":"URL/crowd","steps":[{"action":"screenshot","full_page":true,"timeout_ms":3000}],"nav_timeout_ms":60000}`, "*", "", nil},
 		{"a PDF that takes for ever", `{"url":"URL/crowd","steps":[{"action":"pdf","timeout_ms":1500}],"nav_timeout_ms":60000}`, executors.CodeDeadlineExceeded, "step_timeout_ms", nil},

@@ -14,6 +14,9 @@ import (
 // quietLimit bounds the wait for a quiet network.
 const quietLimit = 10 * time.Second
 
+// crashNews is how long after a failed call the news of a crash may come.
+const crashNews = 500 * time.Millisecond
+
 // waitState is how far the library waits. A quiet network is waited for
 // afterwards, because pages that never fall quiet are not a fault.
 func (r *run) waitState(until string) *pw.WaitUntilState {
@@ -69,6 +72,13 @@ func (r *run) navigationError(address string, err error) error {
 	code := netCode(err.Error())
 	if code == "" {
 		return err
+	}
+	if code == "ERR_ABORTED" { // so ends a navigation whose process died; the news of that may be on its way
+		select {
+		case <-r.over:
+			return errSurfaceClosed
+		case <-time.After(crashNews):
+		}
 	}
 	return r.netError(address, code)
 }

@@ -97,7 +97,7 @@ func (p *pool) acquire(ctx context.Context) (*browser, error) {
 		select {
 		case <-s.done:
 			if s.err != nil {
-				return nil, s.err
+				return nil, startError{s.err}
 			}
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -208,21 +208,22 @@ func (p *pool) bringUp(d *driver) (*browser, error) {
 	if err := prepareLaunch(found.node, tmp+"/tmp", user); err != nil {
 		return nil, err
 	}
-	fresh := d == nil
-	if fresh {
-		if d, err = startDriver(found.driver); err != nil {
-			return nil, err
+	if d != nil {
+		b, err := launch(d, found.browser, tmp, !user.root())
+		if err == nil || !connectionLost(err) {
+			return b, explained(err)
 		}
-		d.user = user
+		// The driver has died, and this call is the first to notice.
 	}
+	if d, err = startDriver(found.driver); err != nil {
+		return nil, err
+	}
+	d.user = user
 	b, err := launch(d, found.browser, tmp, !user.root())
 	if err != nil {
-		if fresh {
-			d.stop()
-		}
-		return nil, explainLaunch(err)
+		d.stop()
 	}
-	return b, nil
+	return b, explained(err)
 }
 
 // finish puts a started browser in place of the current one.
@@ -232,17 +233,18 @@ func (p *pool) finish(s *start, shared *driver, b *browser, err error) {
 	p.start = nil
 	s.err = err
 	defer close(s.done)
+	if shared != nil && (err != nil || b.driver != shared) {
+		p.leaveDriver(shared)
+	}
 	if err != nil {
 		p.failed, p.failAt = err, time.Now()
 		fmt.Fprintf(os.Stderr, "executor playwright: %v\n", err)
-		if shared != nil {
-			p.leaveDriver(shared)
-		}
 		return
 	}
 	p.failed = nil
-	if shared == nil {
+	if b.driver != shared {
 		b.driver.browsers++
+		p.retireDriver() // the shared one, if it has died
 		p.driver = b.driver
 	}
 	p.all[b] = true

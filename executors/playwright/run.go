@@ -19,6 +19,9 @@ import (
 // rest of the result it stays below executors.MaxOutput.
 const maxRoom = 2_400_000
 
+// budgetCheck is how often the bytes of a task are looked at.
+const budgetCheck = 100 * time.Millisecond
+
 // A run is one task at work. Its steps run on one goroutine; whatever ends the
 // task early closes the surface, which makes the call fail that a step waits
 // in.
@@ -32,8 +35,9 @@ type run struct {
 	surface *surface
 	over    chan struct{} // closed by abort
 
-	step     int // the one that runs, -1 before the first
-	room     int // bytes left for texts
+	hung     bool // a call that the task does not depend on had no answer
+	step     int  // the one that runs, -1 before the first
+	room     int  // bytes left for texts
 	out      output
 	warnings []executors.Warning
 	taken    map[string]bool // names of artifacts
@@ -41,6 +45,7 @@ type run struct {
 	mu      sync.Mutex
 	ended   error // why abort was called
 	closing sync.WaitGroup
+	watch   sync.WaitGroup
 	files   sync.Mutex // guards taken and announce: downloads end on goroutines of their own
 }
 
@@ -258,7 +263,11 @@ func (r *run) actionOf(s step) string { return orElse(s.common().Action, r.plan.
 
 // within runs a call that the task does not depend on. When it takes longer
 // than ms it is left to end with the context.
+// A page that has let one wait is not asked again.
 func (r *run) within(ms int, call func() error) error {
+	if r.hung {
+		return errPageBusy
+	}
 	done := make(chan error, 1)
 	r.surface.later(func() { done <- call() })
 	timer := time.NewTimer(time.Duration(ms) * time.Millisecond)
@@ -267,9 +276,35 @@ func (r *run) within(ms int, call func() error) error {
 	case err := <-done:
 		return err
 	case <-timer.C:
-		return errors.New("the page does not answer")
+		r.hung = true
+		return errPageBusy
 	case <-r.over:
 		return errSurfaceClosed
+	}
+}
+
+var errPageBusy = errors.New("the page does not answer")
+
+// watchBudget ends the task once its pages have received all they may: what
+// comes after that would only be waited for. It returns when stop is closed.
+func (r *run) watchBudget(stop <-chan struct{}) {
+	ticker := time.NewTicker(budgetCheck)
+	defer ticker.Stop()
+	lane, limit, key := r.surface.lane, r.ex.settings.MaxPageBytes, "max_page_bytes"
+	if r.plan.downloads() {
+		limit, key = max(limit, r.ex.settings.MaxDownloadBytes), "max_download_bytes"
+	}
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+		}
+		if lane.Exceeded() && lane.Bytes() >= limit {
+			r.abort(executors.Errorf(executors.CodeTooLarge,
+				"the pages sent more than %d MiB (an administrator can raise executors.playwright.%s)", limit/mib, key))
+			return
+		}
 	}
 }
 
