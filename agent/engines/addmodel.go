@@ -134,15 +134,15 @@ func (m NewModel) fill(c *engines.Card, found Checked) {
 	c.Thresholds = m.Thresholds
 	switch c.Task {
 	case engines.TaskDetect, engines.TaskClassify:
-		p := m.Preprocess
-		guessPicture(&p, c.Inputs, c.Task)
-		c.Preprocess = &p
 		if c.Task == engines.TaskDetect {
 			c.Layout = m.Layout
 			if c.Layout == "" {
 				c.Layout = found.Layout
 			}
 		}
+		p := m.Preprocess
+		guessPicture(&p, *c)
+		c.Preprocess = &p
 	case engines.TaskEmbed:
 		c.Pooling, c.MaxTokens = m.Pooling, m.MaxTokens
 		if c.Pooling == "" {
@@ -158,11 +158,11 @@ func (m NewModel) fill(c *engines.Card, found Checked) {
 }
 
 // guessPicture takes size and order from the shape of the first input, and else
-// what most models of the task are trained with.
-func guessPicture(p *engines.Preprocess, inputs []engines.Port, task string) {
+// what most models of the task and layout are trained with.
+func guessPicture(p *engines.Preprocess, c engines.Card) {
 	order, h, w := "nchw", int64(0), int64(0)
-	if len(inputs) > 0 && len(inputs[0].Shape) == 4 {
-		s := inputs[0].Shape
+	if len(c.Inputs) > 0 && len(c.Inputs[0].Shape) == 4 {
+		s := c.Inputs[0].Shape
 		h, w = s[2], s[3]
 		if s[3] == 3 || s[3] == 1 {
 			order, h, w = "nhwc", s[1], s[2]
@@ -176,7 +176,7 @@ func guessPicture(p *engines.Preprocess, inputs []engines.Port, task string) {
 	set(&p.Order, order)
 	set(&p.Channels, "rgb")
 	fit := engines.FitLetterbox
-	if task == engines.TaskClassify {
+	if c.Task == engines.TaskClassify || c.Layout == engines.LayoutSSD {
 		fit = engines.FitStretch
 	}
 	set(&p.Fit, fit)
@@ -186,7 +186,10 @@ func guessPicture(p *engines.Preprocess, inputs []engines.Port, task string) {
 	if p.Height == 0 && h > 0 {
 		p.Height = int(h)
 	}
-	if p.Scale == nil {
+	switch { // to -1..1, or to 0..1
+	case p.Scale == nil && p.Mean == nil && c.Layout == engines.LayoutSSD:
+		p.Mean, p.Scale = []float64{127.5}, []float64{127.5}
+	case p.Scale == nil:
 		p.Scale = []float64{255}
 	}
 }
