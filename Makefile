@@ -18,7 +18,8 @@ help: ## list the targets
 run: setup build ## set up what is missing, then a whole fleet on this machine with one real task per executor
 	@bin/autobot-control dev --demo
 
-test: setup ## set up what is missing and run every test
+test: ## set up what is missing and run every test
+	@scripts/setup --test
 	go test ./...
 
 setup: ## install what is missing (apt-get, with sudo if needed); a second run changes nothing
@@ -36,10 +37,12 @@ lint: ## golangci-lint with the import rules
 vet: ## go vet
 	go vet ./...
 
-race: setup ## every test under the race detector
+race: ## every test under the race detector
+	@scripts/setup --test
 	go test -race ./...
 
-bench: setup build ## figures: idle cost, latency, throughput
+bench: build ## figures: idle cost, latency, throughput, engines
+	@scripts/setup --test
 	go test -run '^$$' -bench . -benchtime 3s -timeout 20m ./internal/e2e/bench
 
 fuzz: ## each fuzz test for FUZZTIME
