@@ -30,6 +30,7 @@ type link interface {
 	retryAll(ctx context.Context, f queue.Filter, dryRun bool) (RetryReport, error)
 	scan(ctx context.Context) (ScanReport, error)
 	artifact(ctx context.Context, sha256 string) (io.ReadCloser, error)
+	putArtifact(ctx context.Context, u upload) error
 	close() error
 }
 

@@ -129,6 +129,10 @@ func (d *direct) artifact(context.Context, string) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("read an artifact: %w (the control plane keeps them: use Dial)", ErrUnsupported)
 }
 
+func (d *direct) putArtifact(context.Context, upload) error {
+	return fmt.Errorf("upload a file: %w (the control plane keeps artifacts: use Dial)", ErrUnsupported)
+}
+
 // retryAll reads the ids first: retrying takes tasks out of the list that the
 // cursor walks.
 func (d *direct) retryAll(ctx context.Context, f queue.Filter, dryRun bool) (RetryReport, error) {

@@ -90,6 +90,7 @@ func Dial(o Options) (*Client, error) {
 			ResponseHeaderTimeout: callTimeout,
 			MaxIdleConnsPerHost:   8,
 			IdleConnTimeout:       60 * time.Second,
+			ExpectContinueTimeout: 5 * time.Second, // of uploads: then the file is sent unasked
 		},
 		// A redirect would carry the key to another place.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -181,12 +182,9 @@ func (r *remote) call(ctx context.Context, req request, query url.Values, body, 
 	return nil
 }
 
-// send makes one request and returns the answer if it is a success.
+// send makes one request with a body in JSON and returns the answer if it is a
+// success.
 func (r *remote) send(ctx context.Context, req request, query url.Values, body any) (*http.Response, error) {
-	target := r.base + req.path
-	if len(query) > 0 {
-		target += "?" + query.Encode()
-	}
 	var content io.Reader = http.NoBody
 	if body != nil {
 		text, err := json.Marshal(body)
@@ -195,12 +193,9 @@ func (r *remote) send(ctx context.Context, req request, query url.Values, body a
 		}
 		content = bytes.NewReader(text)
 	}
-	h, err := http.NewRequestWithContext(ctx, req.method, target, content)
+	h, err := r.request(ctx, req.method, req.path, query, content)
 	if err != nil {
-		return nil, fmt.Errorf("write the request: %w", err)
-	}
-	for name, values := range r.header {
-		h.Header[name] = values
+		return nil, err
 	}
 	if body != nil {
 		h.Header.Set("Content-Type", "application/json")
@@ -208,9 +203,30 @@ func (r *remote) send(ctx context.Context, req request, query url.Values, body a
 	if strings.HasSuffix(req.path, "/events") {
 		h.Header.Set("Accept", "text/event-stream")
 	}
+	return r.exchange(req, h)
+}
+
+// request is a request with our credentials.
+func (r *remote) request(ctx context.Context, method, path string, query url.Values, body io.Reader) (*http.Request, error) {
+	target := r.base + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	h, err := http.NewRequestWithContext(ctx, method, target, body)
+	if err != nil {
+		return nil, fmt.Errorf("write the request: %w", err)
+	}
+	for name, values := range r.header {
+		h.Header[name] = values
+	}
+	return h, nil
+}
+
+// exchange sends a request and turns every answer but a success into an error.
+func (r *remote) exchange(req request, h *http.Request) (*http.Response, error) {
 	resp, err := r.http.Do(h)
 	if err != nil {
-		return nil, r.unreachable(ctx, err)
+		return nil, r.unreachable(h.Context(), err)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp, nil

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -124,6 +126,35 @@ func TestCommandLine(t *testing.T) {
 			t.Errorf("a file of another task was replaced: %+v", r)
 		}
 	})
+	t.Run("files are attached", func(t *testing.T) {
+		picture := file("cat.png", "a picture")
+		r := d.CLI("", "tasks", "submit", "general", `{"op":"echo","value":{"n":12345678901234567890}}`,
+			"--attach", "value.image="+picture, "--attach", "value.tensor.artifact="+payload, "--wait", "-o", "json")
+		sum := func(text string) string {
+			s := sha256.Sum256([]byte(text))
+			return "sha256:" + hex.EncodeToString(s[:])
+		}
+		for _, want := range []string{
+			`"image": {`, `"artifact": "` + sum("a picture"), `"tensor": {`, sum(`{"op":"echo","value":"from a file"}`), "12345678901234567890",
+		} {
+			if r.Code != 0 || !strings.Contains(r.Stdout, want) {
+				t.Errorf("%q is missing: %+v", want, r)
+			}
+		}
+		if r := d.CLI("", "tasks", "submit", "general", "--attach", "value="+picture, "--id", "alone"); r.Code != 0 {
+			t.Errorf("without a payload: %+v", r)
+		}
+		large := file("large.bin", "")
+		if err := os.Truncate(large, 100<<20+1); err != nil {
+			t.Fatal(err)
+		}
+		if r := d.CLI("", "tasks", "submit", "general", "--attach", "value="+large, "--id", "toolarge"); r.Code != 2 || !strings.Contains(r.Stderr, "large.bin: TOO_LARGE") {
+			t.Errorf("a file above the limit: %+v", r)
+		}
+		if r := d.CLI("", "tasks", "show", "toolarge"); r.Code != 1 {
+			t.Errorf("its task was submitted: %+v", r)
+		}
+	})
 	t.Run("the worker drains and resumes", func(t *testing.T) {
 		var workers []struct{ ID, State string }
 		list := func() string {
@@ -205,6 +236,15 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"a duration without unit", "tasks submit general --timeout 5", 2, "--timeout"},
 		{"a label without value", "tasks submit general --label a", 2, "name=value"},
 		{"save without wait", "tasks submit general --save .", 2, "--wait"},
+		{"open without save", "tasks result x --open", 2, "--save DIR"},
+		{"an attachment without a file", "tasks submit general --attach image", 2, "FIELD=FILE"},
+		{"an attachment that is not there", "tasks submit general --attach image=/no/such/file", 2, "no such file"},
+		{"an attachment that is a folder", "tasks submit general --attach image=" + dir, 2, "no regular file"},
+		{"an attachment to no field", "tasks submit general --attach a..b=" + key, 2, "no path of a field"},
+		{"an attachment to a field that is taken", `tasks submit general '{"image":1}' --attach image=` + key, 2, "has this field already"},
+		{"an attachment twice", "tasks submit general --attach image=" + key + " --attach image=" + key, 2, "has this field already"},
+		{"an attachment below what is no object", `tasks submit general '{"a":[]}' --attach a.b=` + key, 2, "is no object"},
+		{"an attachment with bulk", "tasks submit - --attach image=" + key, 2, "each line"},
 		{"flags with bulk", "tasks submit - --priority high", 2, "each line"},
 		{"a bad id", "tasks submit general --id a/b", 2, "id: must be"},
 		{"no id", "tasks show", 2, "the id of one task"},

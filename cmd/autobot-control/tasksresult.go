@@ -16,31 +16,30 @@ import (
 )
 
 func newTasksResult(env *environment, o *connection) *cobra.Command {
-	save := ""
+	save := &saving{}
 	c := &cobra.Command{
 		Use:   "result ID",
 		Short: "Print the result of a task, and save its files",
 		Long: "Print the result of a completed task. For one that failed, the exit code is 1 and the\n" +
-			"message says why. --save writes the files that the task left into a folder.",
+			"message says why. --save writes the files that the task left into a folder, --open\n" +
+			"shows the first of them.",
 		Args: oneID,
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := save.check(); err != nil {
+				return err
+			}
 			return o.use(c.Context(), env, func(ctx context.Context, cl *client.Client) error {
 				document, err := cl.Result(ctx, args[0])
 				return showResult(ctx, env, cl, args[0], document, err, save)
 			})
 		},
 	}
-	addSaveFlag(c, &save)
+	save.add(c)
 	return c
 }
 
-func addSaveFlag(c *cobra.Command, save *string) {
-	c.Flags().StringVar(save, "save", "", "write the files that the task left into this folder")
-	_ = c.MarkFlagDirname("save")
-}
-
 // showResult prints what a task ended with and saves its files.
-func showResult(ctx context.Context, env *environment, cl *client.Client, id string, document json.RawMessage, err error, save string) error {
+func showResult(ctx context.Context, env *environment, cl *client.Client, id string, document json.RawMessage, err error, save *saving) error {
 	var failed *queue.FailedError
 	if errors.As(err, &failed) {
 		return showFailure(ctx, env, cl, id, failed, save)
@@ -48,12 +47,15 @@ func showResult(ctx context.Context, env *environment, cl *client.Client, id str
 	if err != nil {
 		return err
 	}
-	saved, err := saveFiles(ctx, cl, document, save)
+	saved, err := saveFiles(ctx, cl, document, save.dir)
 	if err == nil || len(saved) > 0 {
 		if err := env.Print(document, func(w io.Writer) error { return printResult(w, document, saved) }); err != nil {
 			return err
 		}
 		tellSaved(env, saved)
+	}
+	if err == nil {
+		save.show(env, saved)
 	}
 	return err
 }
@@ -76,8 +78,8 @@ func tellSaved(env *environment, saved []client.Saved) {
 }
 
 // showFailure ends a command about a task that ended without a result.
-func showFailure(ctx context.Context, env *environment, cl *client.Client, id string, f *queue.FailedError, save string) error {
-	saved, err := saveFiles(ctx, cl, f.Document, save)
+func showFailure(ctx context.Context, env *environment, cl *client.Client, id string, f *queue.FailedError, save *saving) error {
+	saved, err := saveFiles(ctx, cl, f.Document, save.dir)
 	for _, s := range saved {
 		_, _ = fmt.Fprintln(env.Stderr, "saved", s.Path)
 	}

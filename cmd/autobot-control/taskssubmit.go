@@ -24,9 +24,9 @@ type submitFlags struct {
 	priority, queue, id, uniqueKey, worker, runAt string
 	maxRetries                                    int
 	timeout, delay, resultTTL                     time.Duration
-	exclude, labels                               []string
+	exclude, labels, attach                       []string
 	wait                                          bool
-	save                                          string
+	saving                                        saving
 }
 
 func newTasksSubmit(env *environment, o *connection) *cobra.Command {
@@ -37,6 +37,9 @@ func newTasksSubmit(env *environment, o *connection) *cobra.Command {
 		Long: "Submit a task. The payload is a JSON object: given as it is, read from a file (@FILE) or\n" +
 			"from the standard input (-). Without one it is {}.\n\n" +
 			"  autobot-control tasks submit tts '{\"text\":\"hello\"}' --wait --save .\n\n" +
+			"--attach FIELD=FILE brings a file to the control plane and writes a reference to it into\n" +
+			"the payload, where the executor finds it:\n\n" +
+			"  autobot-control tasks submit vision '{\"op\":\"detect\"}' --attach image=cat.png --wait\n\n" +
 			"With - alone, each line of the standard input is one submission as POST /api/tasks\n" +
 			"takes it, and each line gets its answer; the exit code is 1 if one was refused:\n\n" +
 			"  echo '{\"type\":\"general\",\"payload\":{\"op\":\"echo\",\"value\":1}}' | autobot-control tasks submit -\n\n" +
@@ -53,11 +56,20 @@ func newTasksSubmit(env *environment, o *connection) *cobra.Command {
 			case len(args) > 2:
 				return cli.Usagef("tasks submit takes a type and a payload, got %d arguments (put the JSON into single quotes)", len(args))
 			}
-			s, err := f.submission(c, env.Stdin, args)
+			s, files, err := f.submission(c, env.Stdin, args)
 			if err != nil {
 				return err
 			}
-			return o.use(c.Context(), env, func(ctx context.Context, cl *client.Client) error { return submitOne(ctx, env, cl, s, f) })
+			return o.use(c.Context(), env, func(ctx context.Context, cl *client.Client) error {
+				digests, err := uploadAll(ctx, cl, files)
+				if err != nil {
+					return err
+				}
+				if s.Payload, err = attach(s.Payload, files, digests); err != nil {
+					return err
+				}
+				return submitOne(ctx, env, cl, s, f)
+			})
 		},
 	}
 	f.add(c)
@@ -79,14 +91,15 @@ func (f *submitFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.worker, "worker", "", "give it to this worker")
 	flags.StringArrayVar(&f.labels, "label", nil, "k=v, for people; may be repeated")
 	flags.BoolVar(&f.wait, "wait", false, "show its progress, print its result")
-	addSaveFlag(c, &f.save)
+	flags.StringArrayVar(&f.attach, "attach", nil, "FIELD=FILE: upload a file that this field of the payload refers to; may be repeated")
+	f.saving.add(c)
 	_ = c.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions([]string{"critical", "high", "normal", "low"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // changedFlag names a flag of f that was given.
 func changedFlag(c *cobra.Command, _ *submitFlags) string {
 	for _, name := range []string{
-		"priority", "queue", "id", "max-retries", "timeout", "delay", "run-at", "result-ttl", "unique-key", "exclude", "worker", "label", "wait", "save",
+		"priority", "queue", "id", "max-retries", "timeout", "delay", "run-at", "result-ttl", "unique-key", "exclude", "worker", "label", "attach", "wait", "save", "open",
 	} {
 		if c.Flags().Changed(name) {
 			return name
@@ -95,32 +108,36 @@ func changedFlag(c *cobra.Command, _ *submitFlags) string {
 	return ""
 }
 
-// submission builds what the command line asks for.
-func (f *submitFlags) submission(c *cobra.Command, stdin io.Reader, args []string) (queue.Submission, error) {
+// submission builds what the command line asks for, and lists the files that
+// belong into its payload.
+func (f *submitFlags) submission(c *cobra.Command, stdin io.Reader, args []string) (queue.Submission, []attachment, error) {
 	s := queue.Submission{
 		ID: f.id, Type: args[0], Priority: queue.Priority(f.priority), Queue: f.queue, Timeout: f.timeout, Delay: f.delay,
 		ResultTTL: f.resultTTL, UniqueKey: f.uniqueKey, Exclude: f.exclude, Worker: f.worker,
 	}
-	if f.save != "" && !f.wait {
-		return s, cli.Usagef("--save needs --wait: there is nothing to save before the task has ended (later: tasks result ID --save DIR)")
+	if err := f.saving.check(); err != nil {
+		return s, nil, err
+	}
+	if f.saving.dir != "" && !f.wait {
+		return s, nil, cli.Usagef("--save needs --wait: there is nothing to save before the task has ended (later: tasks result ID --save DIR)")
 	}
 	if c.Flags().Changed("max-retries") {
 		s.MaxRetries = &f.maxRetries
 	}
 	if f.runAt != "" {
 		if c.Flags().Changed("delay") {
-			return s, cli.Usagef("give --run-at or --delay, not both")
+			return s, nil, cli.Usagef("give --run-at or --delay, not both")
 		}
 		at, err := parseMoment(f.runAt)
 		if err != nil {
-			return s, cli.Usagef("--run-at: %v", err)
+			return s, nil, cli.Usagef("--run-at: %v", err)
 		}
 		s.RunAt = at
 	}
 	for _, l := range f.labels {
 		k, v, ok := strings.Cut(l, "=")
 		if !ok || k == "" {
-			return s, cli.Usagef("--label takes name=value, got %q", l)
+			return s, nil, cli.Usagef("--label takes name=value, got %q", l)
 		}
 		if s.Labels == nil {
 			s.Labels = map[string]string{}
@@ -130,14 +147,22 @@ func (f *submitFlags) submission(c *cobra.Command, stdin io.Reader, args []strin
 	if len(args) == 2 {
 		payload, err := readPayload(args[1], stdin)
 		if err != nil {
-			return s, err
+			return s, nil, err
 		}
 		s.Payload = payload
 	}
-	if err := s.Validate(); err != nil {
-		return s, cli.Usagef("%v", err)
+	files, err := parseAttachments(f.attach)
+	if err != nil {
+		return s, nil, err
 	}
-	return s, nil
+	whole := s
+	if whole.Payload, err = attach(s.Payload, files, nil); err != nil {
+		return s, nil, err
+	}
+	if err := whole.Validate(); err != nil { // before anything is uploaded
+		return s, nil, cli.Usagef("%v", err)
+	}
+	return s, files, nil
 }
 
 // parseMoment reads RFC 3339 text or Unix seconds.
@@ -212,7 +237,7 @@ func submitOne(ctx context.Context, env *environment, cl *client.Client, s queue
 		return nil
 	}
 	document, err := awaitTask(ctx, env, cl, receipt)
-	return showResult(ctx, env, cl, receipt.ID, document, err, f.save)
+	return showResult(ctx, env, cl, receipt.ID, document, err, &f.saving)
 }
 
 // notBefore says when a delayed task may start.
