@@ -112,7 +112,7 @@ func TestFiftyCancelledTasksLeaveNothing(t *testing.T) {
 			for range 25 {
 				ctx, cancel := context.WithCancel(t.Context())
 				result := make(chan *done)
-				go func() { result <- e.doIn(t, ctx, `{"url":"`+url+`/never"}`, nil) }()
+				go func() { result <- e.doIn(ctx, t, `{"url":"`+url+`/never"}`, nil) }()
 				select {
 				case <-visits:
 					cancel()

@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -35,12 +37,20 @@ type driver struct {
 	retired  bool
 }
 
-// startDriver starts node with the Playwright driver. The environment must
-// have been prepared by prepareLaunch.
-func startDriver(dir string) (*driver, error) {
-	d := &driver{gone: make(chan struct{}), quit: make(chan struct{})}
+// launching is held while a driver starts: the library hands the environment
+// of this process on, and that says what the launcher becomes.
+var launching sync.Mutex
+
+// startDriver starts node with the Playwright driver as user u.
+func startDriver(p paths, tmp string, u browserUser) (*driver, error) {
+	launching.Lock()
+	defer launching.Unlock()
+	if err := prepareLaunch(p.node, filepath.Join(tmp, "tmp"), u); err != nil {
+		return nil, err
+	}
+	d := &driver{user: u, gone: make(chan struct{}), quit: make(chan struct{})}
 	started := make(chan error, 1)
-	go d.run(dir, started)
+	go d.run(p.driver, started)
 	select {
 	case err := <-started:
 		if err != nil {

@@ -124,7 +124,7 @@ func becomeNode(node, who string, args []string) error {
 	if os.Getppid() != parent {
 		return errors.New("the executor is gone already")
 	}
-	return syscall.Exec(node, append([]string{node}, args...), nodeEnvironment())
+	return syscall.Exec(node, append([]string{node}, args...), nodeEnvironment()) //nolint:gosec // the executor that started us names node
 }
 
 func dropTo(who string) error {

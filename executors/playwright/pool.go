@@ -205,9 +205,6 @@ func (p *pool) bringUp(d *driver) (*browser, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := prepareLaunch(found.node, tmp+"/tmp", user); err != nil {
-		return nil, err
-	}
 	if d != nil {
 		b, err := launch(d, found.browser, tmp, !user.root())
 		if err == nil || !connectionLost(err) {
@@ -215,10 +212,9 @@ func (p *pool) bringUp(d *driver) (*browser, error) {
 		}
 		// The driver has died, and this call is the first to notice.
 	}
-	if d, err = startDriver(found.driver); err != nil {
+	if d, err = startDriver(found, tmp, user); err != nil {
 		return nil, err
 	}
-	d.user = user
 	b, err := launch(d, found.browser, tmp, !user.root())
 	if err != nil {
 		d.stop()

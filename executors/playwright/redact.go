@@ -2,6 +2,7 @@ package playwright
 
 import (
 	"encoding/json"
+	"fmt"
 	"html"
 	"net/url"
 	"slices"
@@ -31,18 +32,54 @@ func newRedactor(secrets, clear []string) *redactor {
 func replacer(values []string) *strings.Replacer {
 	var forms []string
 	for _, v := range values {
-		if len(v) < minSecret {
-			continue
+		if len(v) >= minSecret {
+			forms = append(forms, spellings(v)...)
 		}
-		quoted, _ := json.Marshal(v) // a string can always be encoded
-		forms = append(forms, v, url.QueryEscape(v), url.PathEscape(v), html.EscapeString(v), strings.Trim(string(quoted), `"`))
 	}
-	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
-	var pairs []string
-	for _, f := range slices.Compact(forms) {
+	slices.Sort(forms)
+	forms = slices.Compact(forms)
+	slices.SortStableFunc(forms, func(a, b string) int { return len(b) - len(a) })
+	pairs := make([]string, 0, 2*len(forms))
+	for _, f := range forms {
 		pairs = append(pairs, f, redacted)
 	}
 	return strings.NewReplacer(pairs...)
+}
+
+// Escapes of HTML as browsers write it, in texts and in attributes.
+var (
+	inText      = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "\u00a0", "&nbsp;")
+	inAttribute = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "\u00a0", "&nbsp;", `"`, "&quot;")
+	inOldStyle  = strings.NewReplacer("&", "&amp;", "\u00a0", "&nbsp;", `"`, "&quot;")
+)
+
+func spellings(v string) []string {
+	quoted, _ := json.Marshal(v) // a string can always be encoded
+	plain, _ := encode(v)
+	return []string{
+		v, strings.Trim(string(quoted), `"`), strings.Trim(string(plain), `"`),
+		inText.Replace(v), inAttribute.Replace(v), inOldStyle.Replace(v), html.EscapeString(v),
+		url.QueryEscape(v), url.PathEscape(v),
+		strings.ReplaceAll(percent(v, "*-._ "), " ", "+"), // of a form
+		percent(v, "-_.!~*'()"),                           // encodeURIComponent
+		percent(v, "!$%&()*+,-./:;=?@[\\]^_`{|}~"),        // of a query that a script has put together
+		percent(v, "!$%&()*+,-./:;=@[\\]^_|~"),            // of a path
+	}
+}
+
+// percent encodes all bytes but letters, digits and those in keep.
+func percent(v, keep string) string {
+	var b strings.Builder
+	for i := range len(v) {
+		c := v[i]
+		switch {
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte(keep, c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
 }
 
 // value cleans what a step has read from a page.

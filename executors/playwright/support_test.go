@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/autobot-fleet/autobot/executors"
 	"github.com/autobot-fleet/autobot/executors/engines"
@@ -88,10 +87,10 @@ type done struct {
 // do runs a task in e.
 func (e *Executor) do(t testing.TB, payload string, secrets map[string]string) *done {
 	t.Helper()
-	return e.doIn(t, t.Context(), payload, secrets)
+	return e.doIn(t.Context(), t, payload, secrets)
 }
 
-func (e *Executor) doIn(t testing.TB, ctx context.Context, payload string, secrets map[string]string) *done {
+func (e *Executor) doIn(ctx context.Context, t testing.TB, payload string, secrets map[string]string) *done {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -195,5 +194,3 @@ func soon(t testing.TB) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
-
-var _ = time.Second
