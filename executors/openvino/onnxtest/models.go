@@ -41,17 +41,17 @@ func Log(dims ...int64) *Model {
 	return m
 }
 
-// Slow multiplies x[512,512] by a constant matrix layers times, with a tanh
-// after each, so that an inference takes milliseconds for every layer and can
-// be cancelled between two.
-func Slow(layers int) *Model {
-	const n = 512
-	m := New(fmt.Sprintf("slow-%d", layers))
+// Slow multiplies x[size,size] by a constant matrix layers times, with a tanh
+// after each. An inference can be cancelled between two layers; one of size
+// 1024 takes tens of milliseconds of one core.
+func Slow(size, layers int) *Model {
+	m := New(fmt.Sprintf("slow-%d-%d", size, layers))
+	n := int64(size)
 	m.Input("x", Float, n, n)
 	m.Output("y", Float, n, n)
 	w := make([]float32, n*n)
 	for i := range w {
-		w[i] = float32(i%7-3) / n
+		w[i] = float32(i%7-3) / float32(n)
 	}
 	m.Floats("w", []int64{n, n}, w...)
 	last := "x"

@@ -173,5 +173,5 @@ func (a *api) symbols() []symbol {
 }
 
 // maxPairs is how many key-value pairs fit into one compile call: a C call
-// takes at most 15 arguments here, and five come before the pairs.
-const maxPairs = 5
+// takes at most 32 arguments here, and five come before the pairs.
+const maxPairs = 13

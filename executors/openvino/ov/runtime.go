@@ -106,6 +106,9 @@ func open(libDir string, opts ...Option) (*Runtime, error) {
 		r.core.stop()
 		return nil, err
 	}
+	if r.version.Major < safeMajor {
+		r.warn(fmt.Sprintf("release %s of OpenVINO can crash on damaged model files, %d.0 and newer do not (%s)", r.version, safeMajor, installHint))
+	}
 	for _, other := range others {
 		r.warn(fmt.Sprintf("%s is not used: %s is newer", other, r.library))
 	}

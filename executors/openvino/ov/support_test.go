@@ -28,7 +28,7 @@ func openReal(t testing.TB, opts ...Option) *Runtime {
 
 func openDir(t testing.TB, dir string, opts ...Option) *Runtime {
 	t.Helper()
-	r, err := open(dir, append([]Option{WithWarnings(func(s string) { t.Log("warning:", s) })}, opts...)...)
+	r, err := open(dir, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}

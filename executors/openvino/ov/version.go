@@ -9,6 +9,11 @@ import (
 // minMajor is the oldest release line whose element types are known.
 const minMajor = 2024
 
+// safeMajor is the oldest release line that answers damaged model files (seen:
+// junk TFLite, single flipped bits in ONNX) with an error. Older ones read
+// beyond the file.
+const safeMajor = 2026
+
 // Version is a release of the runtime, such as 2026.4.1.
 type Version struct {
 	Major, Minor, Patch int

@@ -40,6 +40,7 @@ type DoubleOptions struct {
 // what it does while they are set:
 //
 //	lost            compiling and inferring fail: the device is gone
+//	lose-once       one inference fails, and the flag is cleared
 //	hold-compile    compiling waits, and logs "compiling"
 //	hold-infer      an inference runs until it is cancelled, and logs "inferring"
 //	no-cpu          the CPU plug-in cannot be loaded

@@ -386,6 +386,9 @@ int ov_infer_request_wait_for(request_t *r, int64_t ms) {
 	r->running = false;
 	if (r->cancelled) return -13;
 	if (is_set("lost")) return fail("device lost");
+	char once[1100];
+	snprintf(once, sizeof once, "%s/lose-once", dir());
+	if (unlink(once) == 0) return fail("device lost");
 	return 0;
 }
 int ov_infer_request_get_output_tensor_by_index(request_t *r, size_t i, tensor_t **out) {
