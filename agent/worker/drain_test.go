@@ -163,12 +163,22 @@ func TestWorkIsTakenUpSoonAfterAnOutage(t *testing.T) {
 				r.start()
 				rest(20 * time.Second)
 				for i := range 20 { // the back-off is random
+					// It is back for a moment, long enough for a heartbeat alone.
+					r.q.setFault(func(string) error { return errAway })
+					rest(time.Second)
+					r.q.setFault(func(op string) error {
+						if op == "renew" || op == "register" {
+							return nil
+						}
+						return errAway
+					})
+					rest(time.Second)
 					r.q.setFault(func(string) error { return errAway })
 					rest(tt.away)
 					r.q.setFault(nil)
 					id := fmt.Sprintf("t%d", i)
 					r.q.add("normal:general", id, "general")
-					rest(time.Second)
+					rest(600 * time.Millisecond)
 					r.wantStatus(id, queue.StatusCompleted)
 				}
 				r.wantCleanEnd()

@@ -21,7 +21,7 @@ const goneAfter = 2 * time.Second
 
 // awayBackoff caps the pause between two heartbeats that do not get through. It
 // is shorter than that of the other loops: one loop that finds the server back
-// is enough, it wakes the others. The first failure of any loop asks for a beat.
+// is enough, it wakes the others. Failures of other loops ask for a beat.
 const awayBackoff = 500 * time.Millisecond
 
 // link watches the connection to the queue for all loops together: however
@@ -29,7 +29,7 @@ const awayBackoff = 500 * time.Millisecond
 // ends. The first loop that gets through again ends the back-off of all.
 type link struct {
 	outage  *logging.Outage
-	probe   func()        // called when a loop begins to fail; must not block
+	probe   func()        // asks for a heartbeat; must not block
 	wake    func()        // called at each return; must not block
 	returns atomic.Uint64 // how often a loop that had failed got through
 	back    notifier      // broadcast at each return
@@ -40,6 +40,7 @@ type link struct {
 	failing map[string]failure // who cannot get through
 	since   time.Time          // of the first of them
 	last    time.Time          // newest failure
+	probed  time.Time          // newest probe
 	logged  bool
 }
 
@@ -72,6 +73,11 @@ func (l *link) failed(source string, err error) {
 	f, known := l.failing[source]
 	if !known {
 		f.since = now
+	}
+	// A heartbeat that fails goes on by itself. One that got through between
+	// two outages does not, and a waiter that blocks again cannot tell so yet.
+	if _, beating := l.failing[sourceHeart]; !beating && source != sourceHeart && now.Sub(l.probed) >= awayBackoff {
+		l.probed = now
 		l.probe()
 	}
 	f.text = err.Error()
