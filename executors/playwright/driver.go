@@ -16,6 +16,8 @@ import (
 
 	pw "github.com/mxschmitt/playwright-go"
 	"golang.org/x/sys/unix"
+
+	"github.com/autobot-fleet/autobot/executors/playwright/egress"
 )
 
 const (
@@ -41,8 +43,9 @@ type driver struct {
 // of this process on, and that says what the launcher becomes.
 var launching sync.Mutex
 
-// startDriver starts node with the Playwright driver as user u.
-func startDriver(p paths, tmp string, u browserUser) (*driver, error) {
+// startDriver starts node with the Playwright driver as user u, in a network
+// namespace if ns is not nil.
+func startDriver(p paths, tmp string, u browserUser, ns *egress.Namespace) (*driver, error) {
 	launching.Lock()
 	defer launching.Unlock()
 	if err := prepareLaunch(p.node, filepath.Join(tmp, "tmp"), u); err != nil {
@@ -50,7 +53,7 @@ func startDriver(p paths, tmp string, u browserUser) (*driver, error) {
 	}
 	d := &driver{user: u, gone: make(chan struct{}), quit: make(chan struct{})}
 	started := make(chan error, 1)
-	go d.run(p.driver, started)
+	go d.run(p.driver, ns, started)
 	select {
 	case err := <-started:
 		if err != nil {
@@ -64,17 +67,26 @@ func startDriver(p paths, tmp string, u browserUser) (*driver, error) {
 }
 
 // run owns the process. Linux sends the parent-death signal when the thread
-// that forked ends, so the thread has to live as long as node.
-func (d *driver) run(dir string, started chan<- error) {
+// that forked ends, so the thread has to live as long as node: this one, or
+// that of the namespace.
+func (d *driver) run(dir string, ns *egress.Namespace, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer close(d.gone)
+	begin := func() (err error) {
+		d.pw, err = pw.Run(&pw.RunOptions{
+			DriverDirectory: dir, SkipInstallBrowsers: true,
+			Stdout: os.Stderr, Stderr: os.Stderr,
+			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		})
+		return err
+	}
 	var err error
-	d.pw, err = pw.Run(&pw.RunOptions{
-		DriverDirectory: dir, SkipInstallBrowsers: true,
-		Stdout: os.Stderr, Stderr: os.Stderr,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	})
+	if ns != nil {
+		err = ns.Do(begin)
+	} else {
+		err = begin()
+	}
 	if err != nil {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {

@@ -28,6 +28,8 @@ type Executor struct {
 	guard    *egress.Guard
 	pool     *pool
 	sessions *sessions
+	ns       *egress.Namespace // nil in mode flags
+	mode     egress.Mode
 	live     bool // in an executor process, where browsers are started ahead
 }
 
@@ -54,18 +56,41 @@ func New(s Settings, options egress.Options) (*Executor, error) {
 	if err != nil {
 		return nil, err
 	}
+	ns, mode, err := isolate(s.Guard, &options)
+	if err != nil {
+		return nil, err
+	}
 	e := &Executor{
-		settings: s, engine: &engine{settings: s}, guard: egress.New(policy, options),
+		ns: ns, mode: mode, settings: s, engine: &engine{settings: s}, guard: egress.New(policy, options),
 		sessions: &sessions{byName: make(map[string]*kept)}, live: executors.Mark() != "",
 	}
 	if e.live { // whatever is left of a browser goes when this process is killed
 		if err := executors.GuardChildren(); err != nil {
+			if ns != nil {
+				err = errors.Join(err, ns.Close())
+			}
 			return nil, err
 		}
 	}
-	e.pool = newPool(s, e.engine, user)
+	e.pool = newPool(s, e.engine, user, ns)
 	e.pool.onRetire = e.sessions.leave
 	return e, nil
+}
+
+// isolate makes the network namespace that the setting guard asks for, and has
+// the guard listen in it.
+func isolate(guard string, o *egress.Options) (*egress.Namespace, egress.Mode, error) {
+	if guard == string(egress.ModeFlags) {
+		return nil, egress.ModeFlags, nil
+	}
+	ns, mode, err := egress.Isolate()
+	if ns != nil {
+		o.ListenIn = ns.Listen
+	}
+	if err != nil && guard == string(egress.ModeNamespace) {
+		return nil, mode, fmt.Errorf("executors.playwright.guard: %w", err)
+	}
+	return ns, mode, nil
 }
 
 // types are the task types that are served.
@@ -102,7 +127,7 @@ func (e *Executor) Describe(ctx context.Context) (executors.Description, error) 
 	if _, why := runsAs(e.pool.user, found, e.settings.BrowserUser); why != "" {
 		d.Reasons = []string{why}
 	}
-	d.Capabilities = []string{"driver:" + DriverVersion}
+	d.Capabilities = []string{"driver:" + DriverVersion, "guard:" + string(e.mode)}
 	if e.settings.Search.configured() {
 		d.Capabilities = append(d.Capabilities, "search")
 	}
@@ -125,6 +150,9 @@ func (e *Executor) Close() error {
 	defer cancel()
 	e.sessions.close(ctx)
 	e.pool.close()
+	if e.ns != nil {
+		return e.ns.Close()
+	}
 	return nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/autobot-fleet/autobot/executors/playwright/egress"
 )
 
 // retryAfter is how long a failed start is believed before Describe has it
@@ -22,7 +24,8 @@ type pool struct {
 	settings Settings
 	engine   *engine
 	user     browserUser
-	onRetire func(*browser) // called without the lock, ends idle surfaces in the browser
+	ns       *egress.Namespace // nil without
+	onRetire func(*browser)    // called without the lock, ends idle surfaces in the browser
 
 	mu      sync.Mutex
 	tmp     map[int]string // by user
@@ -44,8 +47,8 @@ type start struct {
 	err  error
 }
 
-func newPool(s Settings, e *engine, u browserUser) *pool {
-	p := &pool{settings: s, engine: e, user: u, all: make(map[*browser]bool), tmp: make(map[int]string), quit: make(chan struct{}), onRetire: func(*browser) {}}
+func newPool(s Settings, e *engine, u browserUser, ns *egress.Namespace) *pool {
+	p := &pool{settings: s, engine: e, user: u, ns: ns, all: make(map[*browser]bool), tmp: make(map[int]string), quit: make(chan struct{}), onRetire: func(*browser) {}}
 	p.work.Go(p.watch)
 	return p
 }
@@ -212,7 +215,7 @@ func (p *pool) bringUp(d *driver) (*browser, error) {
 		}
 		// The driver has died, and this call is the first to notice.
 	}
-	if d, err = startDriver(found, tmp, user); err != nil {
+	if d, err = startDriver(found, tmp, user, p.ns); err != nil {
 		return nil, err
 	}
 	b, err := launch(d, found.browser, tmp, !user.root())

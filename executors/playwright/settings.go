@@ -38,6 +38,12 @@ type Settings struct {
 	// root, and Chromium then has no sandbox.
 	BrowserUser string `json:"browser_user"`
 
+	// Guard is how the browser is kept to its proxy: namespace puts it into a
+	// network namespace where there is nothing else, which needs CAP_SYS_ADMIN;
+	// flags relies on the browser's own settings; auto, the default, takes
+	// namespace where that is possible.
+	Guard string `json:"guard"`
+
 	// Concurrency is how many tasks run at once, 1..8. Default: the number of
 	// processors, at most 8.
 	Concurrency int `json:"concurrency"`
@@ -115,6 +121,7 @@ type RecycleSettings struct {
 func DefaultSettings() Settings {
 	return Settings{
 		BrowserUser:      "autobot-browser",
+		Guard:            "auto",
 		Concurrency:      min(maxConcurrency, runtime.GOMAXPROCS(0)),
 		InputRoots:       []string{"/data"},
 		MaxPageBytes:     50 * mib,
@@ -153,6 +160,9 @@ func (s Settings) Validate() error {
 	}
 	if !userGrammar.MatchString(s.BrowserUser) {
 		bad("browser_user", "%q must match %s", s.BrowserUser, userGrammar)
+	}
+	if s.Guard != "auto" && s.Guard != string(egress.ModeNamespace) && s.Guard != string(egress.ModeFlags) {
+		bad("guard", "%q must be auto, namespace or flags", s.Guard)
 	}
 	within("concurrency", int64(s.Concurrency), 1, maxConcurrency)
 	within("max_page_bytes", s.MaxPageBytes, mib, 1024*mib)
