@@ -10,11 +10,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
 // cgroupPatience is how long a killed cgroup may take to become empty.
 const cgroupPatience = 5 * time.Second
+
+// cgroupPrefix begins the names of our cgroups.
+const cgroupPrefix = "autobot-executor-"
 
 // The values of Status.Confinement.
 const (
@@ -44,15 +48,32 @@ func findCgroup() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	probe, err := os.MkdirTemp(dir, "executor-probe-")
+	probe, err := newCgroup(dir, "probe")
 	if err != nil {
-		return "", fmt.Errorf("make a cgroup: %w (systemd gives the right to with Delegate=yes in the unit)", err)
+		return "", fmt.Errorf("%w (systemd gives the right to with Delegate=yes in the unit)", err)
 	}
-	defer func() { _ = os.Remove(probe) }()
-	if _, err := os.Stat(filepath.Join(probe, "cgroup.kill")); err != nil {
+	defer func() { _ = probe.remove() }() // nothing is in it
+	if _, err := os.Stat(filepath.Join(probe.path, "cgroup.kill")); err != nil {
 		return "", fmt.Errorf("cgroups of this kernel cannot be killed: %w (Linux 5.14 and later can)", err)
 	}
 	return dir, nil
+}
+
+// sweepCgroups removes the cgroups that killed agents have left, with what is
+// still in them. Those of an agent that lives are locked by it.
+func sweepCgroups(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, cgroupPrefix+"*"))
+	for _, path := range left {
+		f, openErr := os.Open(path)
+		if openErr != nil {
+			continue // removed meanwhile
+		}
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			err = errors.Join(err, removeCgroup(path))
+		}
+		_ = f.Close()
+	}
+	return err
 }
 
 // ownCgroup finds the folder of a process's cgroup v2 in what /proc/PID/cgroup
@@ -95,16 +116,26 @@ func newCgroup(parent, executor string) (cgroup, error) {
 	if parent == "" {
 		return cgroup{}, nil
 	}
-	c := cgroup{path: filepath.Join(parent, "executor-"+executor+"-"+rand.Text()[:8])}
-	if err := os.Mkdir(c.path, 0o700); err != nil {
-		return cgroup{}, fmt.Errorf("make a cgroup for the process: %w", err)
-	}
 	var err error
-	if c.dir, err = os.Open(c.path); err != nil {
-		_ = os.Remove(c.path)
-		return cgroup{}, fmt.Errorf("open the cgroup of the process: %w", err)
+	for range 3 { // one that is not locked yet may be swept by another agent
+		c := cgroup{path: filepath.Join(parent, cgroupPrefix+executor+"-"+rand.Text()[:8])}
+		if err = os.Mkdir(c.path, 0o700); err != nil {
+			break
+		}
+		if c.dir, err = os.Open(c.path); err != nil {
+			continue
+		}
+		err = syscall.Flock(int(c.dir.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+		if err == nil {
+			_, err = os.Stat(c.path)
+		}
+		if err == nil {
+			return c, nil
+		}
+		_ = c.dir.Close()
+		_ = os.Remove(c.path) // swept, or about to be
 	}
-	return c, nil
+	return cgroup{}, fmt.Errorf("make a cgroup: %w", err)
 }
 
 // fd is what a process is born into, 0 for none.

@@ -105,6 +105,33 @@ func TestADaemonOfAKilledAgentIsALeftover(t *testing.T) {
 	untilGone(t, daemon)
 }
 
+func TestTheSweepTakesOnlyCgroupsWithoutAnAgent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ours, err := newCgroup(dir, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(dir, cgroupPrefix+"b-1")
+	other := filepath.Join(dir, "other")
+	for _, path := range []string{left, other} {
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := sweepCgroups(dir); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{ours.path: true, left: false, other: true} {
+		if _, err := os.Stat(path); (err == nil) != want {
+			t.Errorf("%s: %v", filepath.Base(path), err)
+		}
+	}
+	if err := ours.remove(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTheOwnCgroupIsFound(t *testing.T) {
 	t.Parallel()
 	const mounts = "24 30 0:22 / /proc rw - proc proc rw\n30 1 8:1 / / rw - ext4 /dev/vda rw\n"

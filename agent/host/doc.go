@@ -14,4 +14,10 @@
 // Execute sends a task to a process with a free place. A crash costs the tasks
 // that were in the process one attempt each, and never the agent; who is to
 // blame when there were several is found out by running each of them alone.
+//
+// Work stops when it must (kill.go): KillTask waits for nothing but the kernel,
+// and the lease that ExtendLease moves on is read by the processes themselves,
+// which end when the agent has stood still for too long. They run at a lower
+// priority than the agent, and, where the agent may make cgroups (cgroup.go),
+// whatever they start dies with them.
 package host

@@ -94,6 +94,8 @@ func New(cfg Config, log *zap.Logger, reg prometheus.Registerer) (*Host, error) 
 	}
 	if h.cgroups, err = findCgroup(); err != nil {
 		h.log.Info("executors get no cgroup of their own: what one starts dies with it unless it leaves the process group and clears its environment", zap.Error(err))
+	} else if err := sweepCgroups(h.cgroups); err != nil {
+		h.log.Warn("processes of executors of a former agent are left", zap.Error(err))
 	}
 	if err := h.takeRecords(); err != nil {
 		return nil, err

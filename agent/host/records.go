@@ -111,7 +111,7 @@ func (h *Host) KillLeftovers() error {
 }
 
 func (h *Host) killRecorded(rec record) error {
-	if strings.HasPrefix(filepath.Base(rec.Cgroup), "executor-") {
+	if strings.HasPrefix(filepath.Base(rec.Cgroup), cgroupPrefix) {
 		if err := removeCgroup(rec.Cgroup); err != nil {
 			return err
 		}
