@@ -97,7 +97,7 @@ func isolate(guard string, o *egress.Options) (*egress.Namespace, egress.Mode, e
 func types() []executors.TypeDescription {
 	var out []executors.TypeDescription
 	for _, name := range []string{"playwright", "browser"} {
-		out = append(out, executors.TypeDescription{Type: name, Ops: ops, DefaultTimeout: defaultTimeout, MaxTimeout: maxTimeout})
+		out = append(out, executors.TypeDescription{Type: name, Ops: ops, DefaultTimeout: defaultTimeout, MaxTimeout: maxTimeout, Inputs: true})
 	}
 	return out
 }
@@ -167,7 +167,7 @@ func (e *Executor) Execute(ctx context.Context, task executors.Task) (executors.
 	if err != nil {
 		return executors.Result{}, err
 	}
-	check := &checking{settings: e.settings, guard: e.guard, secrets: task.Secrets}
+	check := &checking{settings: e.settings, guard: e.guard}
 	p, err := check.decode(task, op)
 	if err != nil {
 		return executors.Result{Op: op}, err

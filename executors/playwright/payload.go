@@ -132,11 +132,12 @@ type checking struct {
 	settings Settings
 	guard    *egress.Guard
 	policy   *egress.Policy
-	secrets  map[string]string
+	task     executors.Task
 }
 
 // decode reads a task's payload and checks all of it, before anything starts.
 func (c *checking) decode(task executors.Task, op string) (*plan, error) {
+	c.task = task
 	p := &plan{op: op}
 	b := base{
 		WaitUntil: "domcontentloaded", NavTimeoutMS: defaultNav, StepTimeoutMS: defaultStep,

@@ -72,7 +72,7 @@ func TestPayloadsAreRefusedBeforeAnythingStarts(t *testing.T) {
 		{`{"url":"https://a.test/","steps":[{"action":"wait_for","ms":10001}]}`, executors.CodeInvalidInput, "steps[0].ms"},
 		{`{"url":"https://a.test/","steps":[{"action":"evaluate","script":"1"}]}`, executors.CodePermissionDenied, "steps[0].action"},
 		{`{"url":"https://a.test/","steps":[{"action":"navigate","url":"file:///x"}]}`, executors.CodeInvalidInput, "steps[0].url"},
-		{`{"url":"https://a.test/","steps":[{"action":"upload","selector":"a","artifact":"sha256:00"}]}`, executors.CodeUnsupported, "steps[0].artifact"},
+		{`{"url":"https://a.test/","steps":[{"action":"upload","selector":"a","artifact":"sha256:00"}]}`, executors.CodeInvalidInput, "steps[0].artifact"},
 		{`{"url":"https://a.test/","steps":[{"action":"upload","selector":"a","path":"/etc/passwd"}]}`, executors.CodePermissionDenied, "steps[0].path"},
 		{`{"url":"https://a.test/","steps":[{"action":"screenshot","quality":5}]}`, executors.CodeInvalidInput, "steps[0].quality"},
 		{`{"url":"https://a.test/","steps":[{"action":"pdf","format":"B5"}]}`, executors.CodeInvalidInput, "steps[0].format"},

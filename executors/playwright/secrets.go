@@ -9,11 +9,11 @@ import (
 
 // secret checks that the task has the secret that a step names.
 func (c *checking) secret(path, name string) error {
-	value, ok := c.secrets[name]
+	value, ok := c.task.Secrets[name]
 	if !ok {
 		e := executors.Errorf(executors.CodeNotFound, "%s: the task has no secret %.64q", path, name)
 		e.Field = path
-		if near := executors.Nearest(name, slices.Sorted(maps.Keys(c.secrets)), 3); len(near) > 0 {
+		if near := executors.Nearest(name, slices.Sorted(maps.Keys(c.task.Secrets)), 3); len(near) > 0 {
 			e.Hint = "did you mean " + near[0] + "?"
 		}
 		return e

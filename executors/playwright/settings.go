@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autobot-fleet/autobot/executors"
 	"github.com/autobot-fleet/autobot/executors/playwright/egress"
 )
 
@@ -70,7 +71,7 @@ type Settings struct {
 
 	// InputRoots are the folders below which the step upload may read.
 	// Default: /data.
-	InputRoots []string `json:"input_roots"`
+	InputRoots executors.InputRoots `json:"input_roots"`
 
 	// Search is the engine behind the operation search. Default: none.
 	Search SearchSettings `json:"search"`
@@ -123,7 +124,7 @@ func DefaultSettings() Settings {
 		BrowserUser:      "autobot-browser",
 		Guard:            "auto",
 		Concurrency:      min(maxConcurrency, runtime.GOMAXPROCS(0)),
-		InputRoots:       []string{"/data"},
+		InputRoots:       executors.InputRoots{"/data"},
 		MaxPageBytes:     50 * mib,
 		MaxDownloadBytes: 100 * mib,
 		MaxRequests:      1000,
@@ -153,10 +154,8 @@ func (s Settings) Validate() error {
 			bad(key, "%q must be an absolute path", path)
 		}
 	}
-	for i, root := range s.InputRoots {
-		if !filepath.IsAbs(root) {
-			bad(fmt.Sprintf("input_roots[%d]", i), "%q must be an absolute path", root)
-		}
+	if err := s.InputRoots.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("executors.playwright: %w", err))
 	}
 	if !userGrammar.MatchString(s.BrowserUser) {
 		bad("browser_user", "%q must match %s", s.BrowserUser, userGrammar)

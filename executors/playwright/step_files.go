@@ -1,14 +1,11 @@
 package playwright
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	pw "github.com/mxschmitt/playwright-go"
 
@@ -56,92 +53,67 @@ func (s *downloadStep) run(r *run) (any, error) {
 	return r.rec.await(r.ctx, d)
 }
 
-// uploadStep gives a file to a file field.
+// uploadStep gives a file to a file field: an artifact, or one of the worker's.
 type uploadStep struct {
 	stepCommon
 	target
-	Path     string `json:"path"`
 	Artifact string `json:"artifact"`
+	Path     string `json:"path"`
+	Name     string `json:"name"` // that the page sees; default: of path, or upload
 }
 
 func (s *uploadStep) check(c *stepCheck) error {
-	if s.Artifact != "" {
-		e := executors.Errorf(executors.CodeUnsupported, "%s: an executor cannot fetch artifacts; put the file below an input root of the worker and name its path", c.at("artifact"))
-		e.Field = c.at("artifact")
-		e.Hint = fmt.Sprintf("executors.playwright.input_roots is %q", c.settings.InputRoots)
-		return e
-	}
-	if err := first(c.target(s.target, true), when(s.Path == "", c.at("path"), "is required")); err != nil {
+	err := first(
+		c.target(s.target, true),
+		when((s.Path == "") == (s.Artifact == ""), c.at("artifact"), "give either artifact or path"),
+		when(len(s.Name) > 200 || strings.ContainsAny(s.Name, "/\\\x00"), c.at("name"), "must be a file name of at most 200 bytes"),
+	)
+	if err != nil {
 		return err
 	}
-	f, err := openInput(c.settings.InputRoots, c.at("path"), s.Path)
+	f, err := s.open(c.task, c.settings.InputRoots, c.path)
 	if err != nil {
 		return err
 	}
 	return f.Close()
 }
 
+// open opens the file; at is the JSON path of the step.
+func (s *uploadStep) open(task executors.Task, roots executors.InputRoots, at string) (*os.File, error) {
+	if s.Artifact == "" {
+		return roots.Open(Name, at+".path", s.Path)
+	}
+	path, err := task.Input(at+".artifact", s.Artifact)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, executors.FileError(path, err)
+	}
+	return f, nil
+}
+
 func (s *uploadStep) run(r *run) (any, error) {
-	f, err := openInput(r.ex.settings.InputRoots, r.where()+".path", s.Path)
+	f, err := s.open(r.task, r.ex.settings.InputRoots, r.where())
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // only read
+	name := s.Name
+	if name == "" && s.Path != "" {
+		name = filepath.Base(s.Path)
+	}
+	name = orElse(name, "upload")
 	data, err := io.ReadAll(io.LimitReader(f, maxUpload+1))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", s.Path, err)
+		return nil, executors.FileError(name, err)
 	}
 	if len(data) > maxUpload {
-		return nil, executors.Errorf(executors.CodeTooLarge, "%s has more than %d bytes, the limit of an upload", s.Path, maxUpload)
+		return nil, executors.Errorf(executors.CodeTooLarge, "%s has more than %d bytes, the limit of an upload", name, maxUpload)
 	}
-	name := filepath.Base(s.Path)
 	media := mime.TypeByExtension(filepath.Ext(name))
 	return nil, r.locate(s.target).SetInputFiles(
 		[]pw.InputFile{{Name: name, MimeType: orElse(media, "application/octet-stream"), Buffer: data}},
 		pw.LocatorSetInputFilesOptions{Timeout: r.limit(s)})
-}
-
-// openInput opens a regular file below one of the roots. Symbolic links are
-// followed inside a root and never out of it.
-func openInput(roots []string, field, path string) (*os.File, error) {
-	if !filepath.IsAbs(path) || strings.ContainsRune(path, 0) {
-		return nil, executors.Invalid(field, "must be an absolute path, got %.200q", path)
-	}
-	clean := filepath.Clean(path)
-	for _, folder := range roots {
-		rel, err := filepath.Rel(folder, clean)
-		if err == nil && filepath.IsLocal(rel) {
-			return openBelow(field, path, folder, rel)
-		}
-	}
-	e := executors.Errorf(executors.CodePermissionDenied, "%s: %.200q is not below an input root", field, path)
-	e.Field = field
-	e.Hint = fmt.Sprintf("executors.playwright.input_roots is %q", roots)
-	return nil, e
-}
-
-func openBelow(field, path, folder, rel string) (*os.File, error) {
-	failed := func(code executors.Code, err error) error {
-		e := executors.Errorf(code, "%s: %v", field, err)
-		e.Field = field
-		return e
-	}
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		return nil, failed(executors.CodeNotFound, err)
-	}
-	defer func() { _ = root.Close() }() // only read
-	// Without O_NONBLOCK a FIFO would block until somebody writes to it.
-	f, err := root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil, failed(executors.CodeNotFound, err)
-	case err != nil:
-		return nil, failed(executors.CodePermissionDenied, err)
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		_ = f.Close() // only opened
-		return nil, executors.Invalid(field, "%.200q is not a regular file", path)
-	}
-	return f, nil
 }

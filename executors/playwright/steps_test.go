@@ -54,7 +54,7 @@ func formSite(t testing.TB) (*Executor, string) {
 	}
 	s := testSettings(t, at(web))
 	s.AllowEvaluate = true
-	s.InputRoots = []string{root}
+	s.InputRoots = executors.InputRoots{root}
 	return newExecutor(t, s, egress.Options{}), web.URL
 }
 
@@ -99,6 +99,23 @@ func TestSteps(t *testing.T) {
 				t.Errorf("console = %v", d.output.Console)
 			}
 		})
+	}
+}
+
+func TestUploadOfAnArtifact(t *testing.T) {
+	t.Parallel()
+	e, url := formSite(t)
+	path := filepath.Join(t.TempDir(), "content")
+	if err := os.WriteFile(path, []byte("123"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sum := strings.Repeat("ab", 32)
+	raw, err := e.Execute(soon(t), executors.Task{
+		Type: "playwright", SpoolDir: t.TempDir(), Inputs: map[string]string{sum: path},
+		Payload: []byte(`{"url":"` + url + `/","steps":[{"action":"upload","selector":"#up","artifact":"sha256:` + sum + `","name":"a.txt"},{"action":"get_text","selector":"#out","as":"v"}]}`),
+	})
+	if err != nil || !strings.Contains(string(raw.Output), `"v":"a.txt 3"`) {
+		t.Errorf("output = %s, %v", raw.Output, err)
 	}
 }
 
