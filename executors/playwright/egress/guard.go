@@ -36,6 +36,11 @@ type Options struct {
 	// ListenIn makes the listener of a lane, as Namespace.Listen does.
 	// nil: net.Listen.
 	ListenIn func(ctx context.Context, network, address string) (net.Listener, error)
+
+	// LocalAddrs lists this machine's own addresses, which are judged like
+	// loopback: services that listen on all of them are not meant for pages.
+	// nil: net.InterfaceAddrs.
+	LocalAddrs func() ([]net.Addr, error)
 }
 
 // A Guard enforces a policy. It is safe for concurrent use and holds nothing
@@ -46,11 +51,12 @@ type Guard struct {
 	dialer   Dialer
 	log      *zap.Logger
 	listen   func(ctx context.Context, network, address string) (net.Listener, error)
+	local    func() ([]net.Addr, error)
 }
 
 // New returns a guard for a policy.
 func New(p Policy, o Options) *Guard {
-	g := &Guard{policy: p, resolver: o.Resolver, dialer: o.Dialer, log: o.Logger, listen: o.ListenIn}
+	g := &Guard{policy: p, resolver: o.Resolver, dialer: o.Dialer, log: o.Logger, listen: o.ListenIn, local: o.LocalAddrs}
 	if g.resolver == nil {
 		g.resolver = net.DefaultResolver
 	}
@@ -62,6 +68,9 @@ func New(p Policy, o Options) *Guard {
 	}
 	if g.listen == nil {
 		g.listen = new(net.ListenConfig).Listen
+	}
+	if g.local == nil {
+		g.local = net.InterfaceAddrs
 	}
 	return g
 }
@@ -119,7 +128,12 @@ func (g *Guard) pick(ctx context.Context, p Policy, target string) ([]netip.Addr
 	var first *Denial
 	for _, a := range addrs {
 		a = plain(a)
-		if d := p.judge(host, a, port); d == nil {
+		d := p.judge(host, a, port)
+		if d == nil && g.isLocal(a) && !p.lists(host, a, port) {
+			d = deny(host, port, RuleAddress, "%s is an address of this machine", place(host, a))
+			d.Allow = netip.AddrPortFrom(a, port).String()
+		}
+		if d == nil {
 			permitted = append(permitted, netip.AddrPortFrom(a, port))
 		} else if first == nil {
 			first = d
@@ -129,6 +143,25 @@ func (g *Guard) pick(ctx context.Context, p Policy, target string) ([]netip.Addr
 		return nil, first
 	}
 	return permitted[:min(len(permitted), maxDialedAddrs)], nil
+}
+
+// isLocal reports whether addr is one of this machine's own. When
+// they cannot be listed, every address counts as one: that is an error to
+// repair, not a hole.
+func (g *Guard) isLocal(addr netip.Addr) bool {
+	addrs, err := g.local()
+	if err != nil {
+		g.log.Warn("cannot list the addresses of this machine", zap.Error(err))
+		return true
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok {
+			if own, ok := netip.AddrFromSlice(n.IP); ok && plain(own) == addr {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // resolve asks the resolver once. An answer without addresses is an error.

@@ -50,8 +50,13 @@ func (p Policy) judge(host string, addr netip.Addr, port uint16) *Denial {
 	listed := slices.ContainsFunc(p.CIDRs, within)
 	if s := lookupSpecial(addr); s != nil && !listed && !named.lifts(s.class) {
 		d := deny(host, port, RuleAddress, "%s is in the non-public network %s (%s)", place(host, addr), s.prefix, s.what)
-		if d.Allow = host; s.class == classReserved || host == addr.String() {
+		switch {
+		case s.class == classReserved || host == addr.String():
 			d.Allow = target.String()
+		case slices.Contains(p.ports(), port):
+			d.Allow = host
+		default:
+			d.Allow = d.Target()
 		}
 		return d
 	}
@@ -66,6 +71,14 @@ func (p Policy) judge(host string, addr netip.Addr, port uint16) *Denial {
 		return d
 	}
 	return nil
+}
+
+// lists reports whether an entry names this very host or address, so that
+// even an address of this machine is meant.
+func (p Policy) lists(host string, addr netip.Addr, port uint16) bool {
+	return p.hostClass(host, port) == hostExact ||
+		slices.ContainsFunc(p.CIDRs, func(n netip.Prefix) bool { return plainPrefix(n).Contains(addr) }) ||
+		slices.ContainsFunc(p.Addrs, func(a netip.AddrPort) bool { return plain(a.Addr()) == addr && a.Port() == port })
 }
 
 // hostClass says how a policy names a host.

@@ -241,10 +241,14 @@ func (l *Lane) refuse(d *Denial, method, address string) {
 	}
 	l.mu.Lock()
 	l.denied++
-	if len(l.denials) < maxDenials {
+	keep := len(l.denials) < maxDenials
+	if keep {
 		l.denials = append(l.denials, *d)
 	}
 	l.mu.Unlock()
+	if !keep {
+		return // a page that tries all the time shall not fill the log either
+	}
 	l.guard.log.Info("egress denied", zap.String("target", d.Target()), zap.String("rule", string(d.Rule)), zap.String("reason", d.Reason))
 }
 
