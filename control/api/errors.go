@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -26,6 +27,8 @@ type problem struct {
 	detail string
 	wait   time.Duration       // > 0: Retry-After
 	body   *apiwire.ErrorReply // more than the sentence; Detail is filled in
+	param  string              // below /v1/: the field at fault
+	code   string              // below /v1/: a word for programs
 }
 
 func (p *problem) Error() string { return p.detail }
@@ -105,6 +108,10 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		p.detail = internalError(r.Context())
 	case p.status == http.StatusServiceUnavailable:
 		a.log.Debug("a request has to wait", zap.String("path", r.URL.Path), zap.Error(err))
+	}
+	if strings.HasPrefix(r.URL.Path, v1) {
+		reply(w, p.status, foreign(p, err))
+		return
 	}
 	if p.body != nil {
 		p.body.Detail = p.detail

@@ -27,15 +27,16 @@ const (
 // subscription.
 const maxStreams = 512
 
-// tuning holds the periods of event streams.
+// tuning holds the periods of event streams and of requests that wait.
 type tuning struct {
 	heartbeat time.Duration // a sign of life while nothing happens
 	poll      time.Duration // workers that are not ours publish nothing: look
 	write     time.Duration // a client that takes longer to read is dropped
+	speech    time.Duration // how long a request waits for audio
 }
 
 func defaultTuning() tuning {
-	return tuning{heartbeat: 15 * time.Second, poll: 5 * time.Second, write: 10 * time.Second}
+	return tuning{heartbeat: 15 * time.Second, poll: 5 * time.Second, write: 10 * time.Second, speech: 2 * time.Minute}
 }
 
 // sink is the client's end of a stream.

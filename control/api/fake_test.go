@@ -22,6 +22,7 @@ type fakeQueue struct {
 	paused    map[string]bool
 	workers   map[string]*queue.WorkerRecord
 	events    []queue.FailoverEvent
+	queues    []queue.QueueInfo // nil: one
 	watchers  map[chan queue.Event]context.Context
 	watching  chan struct{} // receives one for each Watch
 	onGet     func(id string)
@@ -216,6 +217,9 @@ func (f *fakeQueue) Reprioritise(_ context.Context, id string, p queue.Priority)
 
 func (f *fakeQueue) Queues(context.Context) ([]queue.QueueInfo, error) {
 	defer f.lock()()
+	if f.queues != nil {
+		return f.queues, f.err
+	}
 	return []queue.QueueInfo{{Name: "high:tts", Waiting: 3, Processing: 1, Paused: f.paused["high:tts"], Watchers: -1, OldestAge: 1500 * time.Millisecond}}, f.err
 }
 

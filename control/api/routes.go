@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -57,6 +58,8 @@ func (a *API) table() []route {
 		{"GET /api/artifacts/{sha256}", reader, a.getArtifact},
 		{"PUT /api/artifacts/{sha256}", admin, a.putArtifact},
 
+		{"POST /v1/audio/speech", admin, a.speech},
+
 		{"GET /api/redis/health", reader, a.redisHealth},
 		{"GET /api/redis/info", reader, a.redisInfo},
 
@@ -84,6 +87,9 @@ func (a *API) adapt(who access, serve handler) http.Handler {
 			need := auth.RoleUser
 			if who == admin {
 				need = auth.RoleAdmin
+			}
+			if strings.HasPrefix(r.URL.Path, v1) {
+				r = keyAsBearer(r)
 			}
 			id, err := a.Auth.Authenticate(r, need)
 			if err != nil {
