@@ -68,7 +68,8 @@ func (r *Runtime) importBlob(path, device string) (*loaded, error) {
 		return nil, err
 	}
 	var handle compiledHandle
-	if st := r.api.coreImport(r.core.handle, unsafe.SliceData(blob), uintptr(len(blob)), device, &handle); st != statusOK {
+	content := unsafe.SliceData(blob) //nolint:gosec // read by C, as many bytes as it has
+	if st := r.api.coreImport(r.core.handle, content, uintptr(len(blob)), device, &handle); st != statusOK {
 		unmap(blob)
 		return nil, r.api.failure("import model", st)
 	}
@@ -93,4 +94,11 @@ func mapFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("map into memory: %w", err)
 	}
 	return blob, nil
+}
+
+// unmap gives the memory of a blob back.
+func unmap(blob []byte) {
+	if blob != nil {
+		_ = unix.Munmap(blob) // fails for a wrong address only
+	}
 }

@@ -12,6 +12,17 @@ import (
 	"strings"
 )
 
+// CacheFolder is the folder in which Compile would keep the model at path for a
+// device, made if it is missing, or "" if it would keep nothing. It holds
+// nothing else.
+func (r *Runtime) CacheFolder(path, device string, opts CompileOptions) (string, error) {
+	if err := r.enter(); err != nil {
+		return "", err
+	}
+	defer r.gate.leave()
+	return r.cacheFolder(path, device, opts)
+}
+
 // cacheFolder is the folder for the compiled forms of one model, "" for none:
 // cache dir / release [and NPU driver] / content of the model. The library
 // itself goes by path, time and size of the model and does not notice damage

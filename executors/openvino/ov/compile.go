@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // Values of CompileOptions.Hint and Precision.
@@ -29,7 +27,8 @@ type CompileOptions struct {
 	// content, so a changed model is never mistaken for an old one.
 	CacheDir string
 	// CacheKey is the sha256 of the model (with its weights) in hex, if it is
-	// known. By default the files are read to find it.
+	// known. By default the model's file and the .bin beside an .xml are read
+	// to find it; give it for ONNX models whose weights are in further files.
 	CacheKey string
 	// NoCache keeps nothing.
 	NoCache bool
@@ -225,68 +224,4 @@ func (r *Runtime) modelInputs(model modelHandle) ([]Port, error) {
 	return r.readPorts("inputs",
 		func(n *uintptr) status { return a.modelInputs(model, n) },
 		func(i uintptr, p *portHandle) status { return a.modelInputIndex(model, i, p) })
-}
-
-// describe reads what was compiled and frees it on failure. blob is what it
-// was imported from.
-func (r *Runtime) describe(handle compiledHandle, blob []byte) (_ *loaded, err error) {
-	a := r.api
-	l := &loaded{api: a, handle: handle, blob: blob}
-	defer func() {
-		if err != nil {
-			l.free()
-		}
-	}()
-	if l.inputs, err = r.readPorts("inputs",
-		func(n *uintptr) status { return a.compiledInputs(handle, n) },
-		func(i uintptr, p *portHandle) status { return a.compiledInputIndex(handle, i, p) }); err != nil {
-		return nil, err
-	}
-	if l.outputs, err = r.readPorts("outputs",
-		func(n *uintptr) status { return a.compiledOutputs(handle, n) },
-		func(i uintptr, p *portHandle) status { return a.compiledOutputIndex(handle, i, p) }); err != nil {
-		return nil, err
-	}
-	devices, err := l.property(keyExecutionDevices)
-	if err != nil {
-		return nil, err
-	}
-	l.device = strings.Trim(devices, "()")
-	if cached, err := l.property(keyFromCache); err == nil { // not every device tells
-		l.fromCache = cached == "YES"
-	}
-	return l, nil
-}
-
-// maxPorts bounds what a broken library could make us read.
-const maxPorts = 4096
-
-func (r *Runtime) readPorts(what string, count func(*uintptr) status, get func(uintptr, *portHandle) status) ([]Port, error) {
-	var n uintptr
-	if st := count(&n); st != statusOK {
-		return nil, r.api.failure("count the "+what, st)
-	}
-	if n > maxPorts {
-		return nil, fmt.Errorf("the model has %d %s, at most %d can be used", n, what, maxPorts)
-	}
-	ports := make([]Port, 0, n)
-	for i := range n {
-		var handle portHandle
-		if st := get(i, &handle); st != statusOK {
-			return nil, r.api.failure("read the "+what, st)
-		}
-		p, err := r.readPort(handle, int(i))
-		if err != nil {
-			return nil, err
-		}
-		ports = append(ports, p)
-	}
-	return ports, nil
-}
-
-// unmap gives the memory of a blob back.
-func unmap(blob []byte) {
-	if blob != nil {
-		_ = unix.Munmap(blob) // fails for a wrong address only
-	}
 }

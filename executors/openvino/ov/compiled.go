@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 )
 
 // Compiled is a model that is ready to run on one device. All methods may be
@@ -32,20 +31,6 @@ type Compiled struct {
 	fromCache bool
 }
 
-// loaded is one object of the library, used by the Compiled it belongs to and
-// by the requests that were made from it.
-type loaded struct {
-	api             *api
-	handle          compiledHandle
-	blob            []byte // mapped file that the library reads from while it lives
-	inputs, outputs []Port
-	device          string
-	fromCache       bool
-
-	refs int         // guarded by Compiled.mu
-	bad  atomic.Bool // an inference failed
-}
-
 // loading is a load in progress.
 type loading struct {
 	done chan struct{}
@@ -57,8 +42,8 @@ func (r *Runtime) load(ctx context.Context, device string, fn func() (*loaded, e
 	if err := checkDeviceName(device); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCancelled, context.Cause(ctx))
 	}
 	if err := r.enter(); err != nil {
 		return nil, err
@@ -133,7 +118,7 @@ func (c *Compiled) attach(ctx context.Context, r *Request) (*loaded, error) {
 				return nil, p.err
 			}
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, fmt.Errorf("%w: %w", ErrCancelled, context.Cause(ctx))
 		case <-c.gate.closing:
 			return nil, fmt.Errorf("compiled model: %w", ErrClosed)
 		case <-c.rt.gate.closing:
@@ -202,20 +187,6 @@ func (c *Compiled) unref(l *loaded) {
 	if l.refs == 0 {
 		l.free()
 	}
-}
-
-func (l *loaded) free() {
-	l.api.compiledFree(l.handle)
-	unmap(l.blob)
-}
-
-// property reads a property of the compiled model.
-func (l *loaded) property(key string) (string, error) {
-	var value *byte
-	if st := l.api.compiledGetProperty(l.handle, key, &value); st != statusOK {
-		return "", l.api.failure("read "+key+" of the compiled model", st)
-	}
-	return l.api.take(value), nil
 }
 
 // use calls fn with the library's object held.

@@ -20,7 +20,7 @@ func (a *api) take(text *byte) string {
 
 // cText is s for a C call that takes an array of texts.
 func cText(s string) *byte {
-	return unsafe.SliceData(append([]byte(s), 0))
+	return unsafe.SliceData(append([]byte(s), 0)) //nolint:gosec // ends with a NUL
 }
 
 // checkText refuses what C would cut off.

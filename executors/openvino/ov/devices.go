@@ -43,7 +43,7 @@ func (r *Runtime) devices() ([]string, error) {
 	defer r.api.coreDevicesFree(&list)
 	var names []string
 	if list.names != nil {
-		for _, name := range unsafe.Slice(list.names, list.n) {
+		for _, name := range unsafe.Slice(list.names, list.n) { //nolint:gosec // n names, as the library says
 			names = append(names, unix.BytePtrToString(name))
 		}
 	}

@@ -35,7 +35,10 @@
 // Model files and blobs are mapped into memory while they are loaded. Replace
 // them by renaming a new file over the old one, never by writing into it.
 //
+// Releases from 2024.0 on work. Those before 2026.0 crash on some damaged model
+// files, which costs the process; Open warns.
+//
 // Files: prototypes.go is the C API, library.go finds and loads it, runtime.go
 // and core.go own it, compile.go, cache.go and compiled.go load models,
-// request.go runs them, tensor.go and port.go are the data.
+// request.go and exchange.go run them, tensor.go and port.go are the data.
 package ov

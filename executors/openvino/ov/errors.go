@@ -18,8 +18,8 @@ var (
 	ErrInput = errors.New("input does not fit the model")
 	// ErrNoDevice: the device is not there, or may not be named.
 	ErrNoDevice = errors.New("device is not available")
-	// ErrCancelled: the context ended while an inference ran.
-	ErrCancelled = errors.New("inference was cancelled")
+	// ErrCancelled: the context ended first. Its cause is wrapped beside it.
+	ErrCancelled = errors.New("cancelled")
 	// ErrBusy: the library says that a request is running.
 	ErrBusy = errors.New("infer request is busy")
 )

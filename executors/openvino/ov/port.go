@@ -130,9 +130,35 @@ func (r *Runtime) readPort(handle portHandle, index int) (Port, error) {
 		return Port{}, fmt.Errorf("port %s has %d dimensions, at most %d can be used", p.Name, shape.rank.min, maxRank)
 	}
 	if shape.rank.min > 0 {
-		for _, d := range unsafe.Slice(shape.dims, shape.rank.min) {
+		for _, d := range unsafe.Slice(shape.dims, shape.rank.min) { //nolint:gosec // as many as the rank says
 			p.Shape = append(p.Shape, Dim{d.min, d.max})
 		}
 	}
 	return p, nil
+}
+
+// maxPorts bounds what a broken library could make us read.
+const maxPorts = 4096
+
+func (r *Runtime) readPorts(what string, count func(*uintptr) status, get func(uintptr, *portHandle) status) ([]Port, error) {
+	var n uintptr
+	if st := count(&n); st != statusOK {
+		return nil, r.api.failure("count the "+what, st)
+	}
+	if n > maxPorts {
+		return nil, fmt.Errorf("the model has %d %s, at most %d can be used", n, what, maxPorts)
+	}
+	ports := make([]Port, 0, n)
+	for i := range n {
+		var handle portHandle
+		if st := get(i, &handle); st != statusOK {
+			return nil, r.api.failure("read the "+what, st)
+		}
+		p, err := r.readPort(handle, int(i))
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, p)
+	}
+	return ports, nil
 }

@@ -22,13 +22,13 @@ type (
 // cVersion is ov_version_t.
 type cVersion struct {
 	build *byte
-	desc  *byte
+	_     *byte // description
 }
 
 // cVersionList is ov_core_version_list_t.
 type cVersionList struct {
-	versions unsafe.Pointer
-	n        uintptr
+	_ unsafe.Pointer // entries
+	_ uintptr        // their number
 }
 
 // cDevices is ov_available_devices_t.

@@ -1,12 +1,14 @@
 package ovtest
 
 import (
+	"bytes"
 	_ "embed"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -55,8 +57,7 @@ func NewDouble(t testing.TB, o DoubleOptions) *Double {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Fatal("gcc is needed to build the double of the OpenVINO library: run scripts/setup")
 	}
-	dir := t.TempDir()
-	args := []string{"-shared", "-fPIC", "-O1", "-pthread", "-x", "c", "-o", filepath.Join(dir, "libopenvino_c.so.2641"), "-"}
+	var args []string
 	if o.Build != "" {
 		args = append(args, fmt.Sprintf("-DBUILD=%q", o.Build))
 	}
@@ -69,12 +70,34 @@ func NewDouble(t testing.TB, o DoubleOptions) *Double {
 	if o.Without != "" {
 		args = append(args, fmt.Sprintf("-D%s=left_out", o.Without))
 	}
-	gcc := exec.Command("gcc", args...)
-	gcc.Stdin = strings.NewReader(string(doubleSource))
-	if out, err := gcc.CombinedOutput(); err != nil {
-		t.Fatalf("build the double of the OpenVINO library: %v\n%s", err, out)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "libopenvino_c.so.2641"), build(t, args), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	return &Double{Dir: dir}
+}
+
+// built keeps what was built in this process, by arguments.
+var built sync.Map
+
+func build(t testing.TB, args []string) []byte {
+	t.Helper()
+	key := strings.Join(args, " ")
+	if library, ok := built.Load(key); ok {
+		return library.([]byte)
+	}
+	out := filepath.Join(t.TempDir(), "double.so")
+	gcc := exec.Command("gcc", append([]string{"-shared", "-fPIC", "-O1", "-pthread", "-x", "c", "-o", out, "-"}, args...)...)
+	gcc.Stdin = bytes.NewReader(doubleSource)
+	if text, err := gcc.CombinedOutput(); err != nil {
+		t.Fatalf("build the double of the OpenVINO library: %v\n%s", err, text)
+	}
+	library, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	built.Store(key, library)
+	return library
 }
 
 // WriteModel writes a model of lines such as "in x f32 1,4" and "out y f32

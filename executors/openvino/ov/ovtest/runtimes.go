@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -31,13 +33,27 @@ func Dirs(t testing.TB) []string {
 				break
 			}
 		}
-		slices.Sort(dirs) // releases are years
-		slices.Reverse(dirs)
+		slices.SortFunc(dirs, func(a, b string) int {
+			return slices.Compare(release(b), release(a))
+		})
 	}
 	if len(dirs) == 0 {
 		t.Fatalf("no OpenVINO runtime in %v: run scripts/setup, or set %s", engineRoots(), DirsVariable)
 	}
 	return dirs
+}
+
+// release is the numbers in a folder's name such as 2026.4.1.
+func release(dir string) []int {
+	var numbers []int
+	for part := range strings.SplitSeq(filepath.Base(dir), ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return nil
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers
 }
 
 // Dir is the folder of the newest installed runtime.
