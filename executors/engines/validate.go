@@ -139,9 +139,13 @@ func (v *cardCheck) text() {
 		v.unless(c.Pooling == "", "pooling", "is only for task embed")
 		return
 	}
+	v.unless(c.Dim > 0, "dim", "is needed by task embed")
+	if c.Preprocess != nil && c.Tokenizer == nil {
+		v.unless(c.Pooling == "", "pooling", "is only for models of texts")
+		return // vectors of pictures
+	}
 	v.oneOf("pooling", c.Pooling, "mean", "cls")
 	v.unless(c.Tokenizer != nil, "tokenizer", "is needed by task embed")
-	v.unless(c.Dim > 0, "dim", "is needed by task embed")
 	v.unless(c.MaxTokens > 2, "max_tokens", "must be above 2 for task embed, got %d", c.MaxTokens)
 }
 

@@ -44,6 +44,7 @@ type vector struct {
 type sequenceShape struct {
 	ports  []ov.Port
 	rows   int // fixed number of rows, 0: any
+	most   int // rows that fit, 0: any number
 	length int // fixed length, 0: any
 }
 
@@ -59,8 +60,8 @@ func (l *lease) batch() (*batcher, error) {
 			owner: l.owner, model: l.model, shape: shape, limit: l.owner.settings.MaxBatch,
 			wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
 		}
-		if shape.rows > 0 {
-			b.limit = shape.rows
+		if shape.most > 0 && (shape.rows > 0 || shape.most < b.limit) {
+			b.limit = shape.most // a fixed number of rows is computed whether they are filled or not
 		}
 		l.batcher = b
 		go b.loop(ctx)
@@ -82,6 +83,9 @@ func sequencePorts(c *ov.Compiled) (sequenceShape, error) {
 		}
 		if p.Shape[0].Fixed() {
 			s.rows = int(p.Shape[0].Max)
+		}
+		if p.Shape[0].Max > 0 {
+			s.most = int(p.Shape[0].Max)
 		}
 		if p.Shape[1].Fixed() {
 			s.length = int(p.Shape[1].Max)
@@ -166,9 +170,6 @@ func (b *batcher) infer(ctx context.Context, list []*sequence) ([][]float32, err
 		length = max(length, len(s.ids))
 	}
 	rows, length = max(rows, b.shape.rows), max(length, b.shape.length)
-	if b.shape.length > 0 && length > b.shape.length {
-		return nil, executors.Errorf(executors.CodeInvalidInput, "a text of %d tokens does not fit model %s, which takes %d", length, b.model.key.name, b.shape.length)
-	}
 	inputs := map[string]ov.Tensor{}
 	for _, p := range b.shape.ports {
 		t, err := sequenceTensor(p, list, rows, length)
@@ -179,7 +180,7 @@ func (b *batcher) infer(ctx context.Context, list []*sequence) ([][]float32, err
 	}
 	out, err := b.owner.infer(ctx, b.model, inputs)
 	if err != nil {
-		return nil, err
+		return nil, cardFault(b.model.key, err)
 	}
 	return pool(out[b.model.compiled.Outputs()[0].Name], list, rows, length, b.model.card.Pooling)
 }

@@ -66,7 +66,7 @@ func (e *Executor) benchmark(ctx context.Context, task executors.Task) (executor
 	out := times(took, batch)
 	out["model"], out["device"], out["batch"], out["runs"], out["warmup"] = info(w.card, w.card.Model), l.device, batch, runs, warmup
 	out["compile_ms"], out["from_cache"] = l.took.Milliseconds(), l.compiled.FromCache()
-	if l.key.device != deviceCPU {
+	if kind(l.key.device) != deviceCPU {
 		if out["agreement"], err = e.models.agree(ctx, l, w); err != nil {
 			return executors.Result{}, err
 		}
@@ -116,8 +116,8 @@ func ms(d time.Duration) float64 { return round(float64(d.Microseconds())/1000, 
 // agree compares a loaded model with the same model on the CPU.
 func (m *models) agree(ctx context.Context, l *lease, w want) (agreement, error) {
 	reference := l.key
-	reference.device = deviceCPU
-	cpu, err := m.compile(ctx, reference, w)
+	reference.device, reference.precision = deviceCPU, ov.PrecisionF32
+	cpu, _, err := m.compile(ctx, reference, w)
 	if err != nil {
 		return agreement{}, err
 	}

@@ -1,6 +1,7 @@
 package openvino
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,14 +24,15 @@ type devices struct {
 	rt       *ov.Runtime
 	order    []string
 	cooldown time.Duration
+	now      func() time.Time
 
 	mu         sync.Mutex
 	lost       map[string]time.Time // device -> until when it rests
-	quarantine map[string]string    // device and model's sha256 -> why it is not used
+	quarantine map[string]string    // device and model -> why it is not used
 }
 
 func newDevices(rt *ov.Runtime, order []string, cooldown time.Duration) *devices {
-	return &devices{rt: rt, order: order, cooldown: cooldown, lost: map[string]time.Time{}, quarantine: map[string]string{}}
+	return &devices{rt: rt, order: order, cooldown: cooldown, now: time.Now, lost: map[string]time.Time{}, quarantine: map[string]string{}}
 }
 
 // choice is a device and what has to be said about it.
@@ -40,8 +42,9 @@ type choice struct {
 	warnings []executors.Warning
 }
 
-// choose returns the devices to try in this order, at least one.
-func (d *devices) choose(asked, sum string) ([]choice, error) {
+// choose returns the devices to try in this order, at least one. subject is the
+// model that they are to run.
+func (d *devices) choose(asked, subject string) ([]choice, error) {
 	present, err := d.rt.Devices()
 	if err != nil {
 		return nil, executors.Errorf(executors.CodeEngineUnavailable, "the OpenVINO runtime does not list its devices: %v", err)
@@ -53,15 +56,18 @@ func (d *devices) choose(asked, sum string) ([]choice, error) {
 		if !deviceName.MatchString(asked) {
 			return nil, executors.Invalid("device", "must be AUTO, CPU, NPU, GPU or GPU.n, got %q", cut(asked))
 		}
-		if reason := d.refuse(asked, sum, present); reason != "" {
+		if reason := d.absent(asked, present); reason != "" {
 			return nil, d.unavailable(asked, reason, present)
+		}
+		if reason := d.distrusted(asked, subject, present); reason != "" {
+			return nil, mismatch(asked, reason)
 		}
 		return []choice{{device: resolve(asked, present)}}, nil
 	}
 	var out []choice
 	var skipped []string
 	for _, name := range d.order {
-		if reason := d.refuse(name, sum, present); reason != "" {
+		if reason := cmp.Or(d.absent(name, present), d.distrusted(name, subject, present)); reason != "" {
 			skipped = append(skipped, name+" "+reason)
 			continue
 		}
@@ -95,21 +101,39 @@ func resolve(name string, present []string) string {
 	return name
 }
 
-// refuse says why a device cannot be used for a model now, or "".
-func (d *devices) refuse(name, sum string, present []string) string {
+// absent says why a device cannot be used now, or "".
+func (d *devices) absent(name string, present []string) string {
 	name = resolve(name, present)
 	if !slices.Contains(present, name) {
-		return "is not present"
+		return notPresent
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if until, resting := d.lost[name]; resting {
-		if left := time.Until(until); left > 0 {
+		if left := until.Sub(d.now()); left > 0 {
 			return fmt.Sprintf("was lost and rests for %d s more", int(left.Seconds())+1)
 		}
 		delete(d.lost, name)
 	}
-	return d.quarantine[name+" "+sum]
+	return ""
+}
+
+const notPresent = "is not present"
+
+// distrusted says why a device is not used for a model, or "".
+func (d *devices) distrusted(name, subject string, present []string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.quarantine[resolve(name, present)+" "+subject]
+}
+
+// mismatch is the error about a device that computes something else than the
+// CPU.
+func mismatch(device, reason string) error {
+	e := executors.Errorf(executors.CodeNumericMismatch, "device %s %s", device, reason)
+	e.Field = "device"
+	e.Hint = "use device AUTO or CPU; another driver may do better, after which the executor has to be started anew"
+	return e
 }
 
 // unavailable is the error about a device that was asked for.
@@ -129,25 +153,47 @@ func (d *devices) unavailable(name, reason string, present []string) error {
 func (d *devices) markLost(device string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.lost[device] = time.Now().Add(d.cooldown)
+	d.lost[device] = d.now().Add(d.cooldown)
 }
 
 // distrust keeps a device from being used for a model that it computes wrongly.
-func (d *devices) distrust(device, sum, why string) {
+func (d *devices) distrust(device, subject, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.quarantine[device+" "+sum] = why
+	d.quarantine[device+" "+subject] = why
 }
 
-// isLost reports whether an error means that the device is gone. The runtime
-// has one status for all failures, so its text decides; on the CPU there is
-// nothing to lose.
-func isLost(device string, err error) bool {
+// isLost reports whether an error means that the device is gone: it says so,
+// or the device is not in the list any more. The runtime has one status for all
+// failures, and on the CPU there is nothing to lose.
+func (d *devices) isLost(device string, err error) bool {
 	var failed *ov.Error
-	if device == deviceCPU || !errors.As(err, &failed) {
+	if kind(device) == deviceCPU || !errors.As(err, &failed) {
 		return false
 	}
 	text := strings.ToLower(failed.Text)
-	return strings.Contains(text, "device_lost") || strings.Contains(text, "device lost") || strings.Contains(text, "device is lost") ||
-		strings.Contains(text, "0x70000001") // ZE_RESULT_ERROR_DEVICE_LOST of Level Zero
+	for _, sign := range []string{"device_lost", "device lost", "device is lost", "0x70000001"} { // ZE_RESULT_ERROR_DEVICE_LOST of Level Zero
+		if strings.Contains(text, sign) {
+			return true
+		}
+	}
+	present, err := d.rt.Devices()
+	return err == nil && !slices.Contains(present, device)
+}
+
+// driver names the driver of a device in a message, "" where none is known.
+func (d *devices) driver(device string) string {
+	if kind(device) != "NPU" {
+		return ""
+	}
+	if v := d.rt.NPU().Driver; v != "" {
+		return " (driver " + v + ")"
+	}
+	return ""
+}
+
+// kind is a device without its number: GPU.1 is a GPU.
+func kind(device string) string {
+	k, _, _ := strings.Cut(device, ".")
+	return k
 }

@@ -6,10 +6,13 @@
 //	payload.go    what the task asks for, with the names that older producers use
 //	executor.go   operations by type, and what the executor says about itself
 //	devices.go    which device: an explicit one or none, AUTO by the configured order
-//	models.go     which models are loaded: least recently used, by memory, unloaded when idle
-//	load.go       loading: compile, cache, and a canary that compares devices with the CPU
-//	infer.go      tensors in, tensors out
-//	embed.go      texts to vectors; batcher.go puts texts of several tasks into one inference, vectors.go remembers
+//	models.go     which models are loaded, and by whom they are used
+//	memory.go     how much memory they may take: the least recently used go, and idle ones
+//	load.go       loading: checksums, compilation; cache.go keeps what was compiled
+//	canary.go     compares a device with the CPU before it is trusted with a model
+//	infer.go      tensors in, tensors out; tensors.go reads and shows them
+//	embed.go      texts to vectors: vectorize.go makes them, batcher.go puts texts of several tasks
+//	              into one inference, vectors.go remembers
 //	search.go     the nearest vectors
 //	picture.go    pictures from the payload, an artifact or a file
 //	detect.go     objects, classify.go classes, ocr.go text in pictures

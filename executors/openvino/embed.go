@@ -5,14 +5,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/autobot-fleet/autobot/executors"
-	"github.com/autobot-fleet/autobot/executors/engines"
-	"github.com/autobot-fleet/autobot/executors/openvino/wordpiece"
 )
 
 // inlineBytes is how large vectors and tensors may be in a result; larger ones
@@ -66,7 +62,7 @@ func (e *Executor) embed(ctx context.Context, task executors.Task, old bool) (ex
 	if p.Truncate == "" && old {
 		p.Truncate = truncateEnd // what that producer knows
 	}
-	v, err := e.vectorsOf(ctx, task, p.target, texts, field, p.Truncate)
+	v, err := e.vectorsOf(ctx, task, p.target, texts, func(i int) string { return at(field, i) }, p.Truncate)
 	if err != nil {
 		return executors.Result{}, err
 	}
@@ -162,199 +158,6 @@ func at(field string, i int) string {
 		return field
 	}
 	return field + "[" + strconv.Itoa(i) + "]"
-}
-
-// embedded is what vectorsOf found.
-type embedded struct {
-	values    [][]float32 // as the model gives them; not to be changed
-	tokens    []int
-	truncated []bool
-	model     modelInfo
-	device    string
-	hits      int
-	warnings  []executors.Warning
-	load      time.Duration
-}
-
-// vectorsOf computes or remembers the vectors of texts.
-func (e *Executor) vectorsOf(ctx context.Context, task executors.Task, t target, texts []string, field, truncate string) (*embedded, error) {
-	w, err := e.find(t, e.settings.EmbedModel, engines.TaskEmbed)
-	if err != nil {
-		return nil, err
-	}
-	tok, err := e.tokenizer(w)
-	if err != nil {
-		return nil, err
-	}
-	out := &embedded{model: info(w.card, w.card.Model), values: make([][]float32, len(texts))}
-	ids, err := tokenize(tok, w.card, texts, field, truncate, out)
-	if err != nil {
-		return nil, err
-	}
-	for _, group := range byBucket(ids, w.card.StaticShapes) {
-		w.length = group.bucket
-		if err := e.embedGroup(ctx, task, w, tok.Pad(), ids, group.members, out); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// tokenize turns texts into ids of at most what the model reads.
-func tokenize(tok *wordpiece.Tokenizer, card engines.Card, texts []string, field, truncate string, out *embedded) ([][]int64, error) {
-	switch truncate {
-	case "", truncateError, truncateEnd:
-	default:
-		return nil, executors.Invalid("truncate", "must be error or end, got %q", cut(truncate))
-	}
-	limit := tokenLimit(card)
-	ids := make([][]int64, len(texts))
-	cutTexts := 0
-	for i, text := range texts {
-		var all int
-		ids[i], all = tok.Encode(text, limit)
-		if all > limit {
-			if truncate != truncateEnd {
-				err := executors.Invalid(at(field, i), "has %d tokens, model %s reads %d", all, card.Name, limit)
-				err.Hint = `split the text, or set truncate to "end" to drop what is too long`
-				return nil, err
-			}
-			cutTexts++
-		}
-		out.tokens = append(out.tokens, len(ids[i]))
-		out.truncated = append(out.truncated, all > limit)
-	}
-	if cutTexts > 0 {
-		out.warnings = append(out.warnings, executors.Warning{Code: "TRUNCATED", Message: fmt.Sprintf("%d of %d texts were cut to %d tokens", cutTexts, len(texts), limit)})
-	}
-	return ids, nil
-}
-
-// tokenLimit is how many tokens a model reads.
-func tokenLimit(card engines.Card) int {
-	limit := 512
-	if card.MaxTokens > 0 {
-		limit = card.MaxTokens
-	}
-	for _, p := range card.Inputs {
-		if p.Name == "input_ids" && len(p.Shape) == 2 && p.Shape[1] > 0 {
-			limit = min(limit, int(p.Shape[1]))
-		}
-	}
-	return limit
-}
-
-// bucket is a length that devices without open dimensions are compiled for, and
-// the texts that it is the smallest for.
-type bucket struct {
-	bucket  int
-	members []int
-}
-
-func byBucket(ids [][]int64, shapes []int) []bucket {
-	var out []bucket
-	for i, list := range ids {
-		length := 0
-		for _, s := range shapes {
-			if s >= len(list) {
-				length = s
-				break
-			}
-		}
-		at := slices.IndexFunc(out, func(b bucket) bool { return b.bucket == length })
-		if at < 0 {
-			out = append(out, bucket{bucket: length})
-			at = len(out) - 1
-		}
-		out[at].members = append(out[at].members, i)
-	}
-	return out
-}
-
-// embedGroup computes the vectors of texts that share a bucket.
-func (e *Executor) embedGroup(ctx context.Context, task executors.Task, w want, pad int64, ids [][]int64, members []int, out *embedded) error {
-	l, err := e.models.acquire(ctx, w, task.Progress)
-	if err != nil {
-		return err
-	}
-	defer l.release()
-	out.device = l.device
-	out.load += l.load
-	if out.warnings == nil || len(l.warnings) > 0 && !slices.Contains(out.warnings, l.warnings[0]) {
-		out.warnings = append(out.warnings, l.warnings...)
-	}
-	b, err := l.batch()
-	if err != nil {
-		return err
-	}
-	var list []*sequence
-	keys := map[int]vectorKey{}
-	var missing []int
-	for _, i := range members {
-		keys[i] = keyOf(l.key.sum, l.device, l.key.precision, w.card.Pooling, ids[i])
-		if v, ok := e.vectors.get(keys[i]); ok {
-			out.values[i] = v
-			out.hits++
-			continue
-		}
-		missing = append(missing, i)
-		list = append(list, &sequence{ctx: ctx, ids: ids[i], pad: pad, done: make(chan vector, 1)})
-	}
-	if len(list) > 0 {
-		b.add(list)
-	}
-	for n, s := range list {
-		if len(list) > 1 {
-			task.Progress(executors.Progress{Percent: 5 + 90*n/len(list), Stage: "infer", Done: int64(n), Total: int64(len(list)), Unit: "item"})
-		}
-		select {
-		case v := <-s.done:
-			if err := e.keep(v, keys[missing[n]], at("texts", missing[n])); err != nil {
-				return err
-			}
-			out.values[missing[n]] = v.values
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
-// keep checks and remembers a vector.
-func (e *Executor) keep(v vector, key vectorKey, field string) error {
-	if v.err != nil {
-		return v.err
-	}
-	for i, x := range v.values {
-		if f := float64(x); math.IsNaN(f) || math.IsInf(f, 0) {
-			err := executors.Errorf(executors.CodeNumericError, "%s: value %d of the vector is %v", field, i, f)
-			err.Hint = "another device or the precision f32 may compute it"
-			return err
-		}
-	}
-	e.vectors.put(key, v.values)
-	return nil
-}
-
-// tokenizer returns the tokenizer of a model, read once.
-func (e *Executor) tokenizer(w want) (*wordpiece.Tokenizer, error) {
-	t := w.card.Tokenizer
-	if t == nil {
-		return nil, executors.Errorf(executors.CodeModelLoadFailed, "model %s has no tokenizer in its card", w.card.Name)
-	}
-	path := filepath.Join(w.dir, t.Vocab)
-	id := path + " " + fileSum(w.card, t.Vocab)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if known := e.tokenizers[id]; known != nil {
-		return known, nil
-	}
-	loaded, err := wordpiece.Load(path, wordpiece.Options{Cased: t.Cased})
-	if err != nil {
-		return nil, executors.Errorf(executors.CodeModelLoadFailed, "model %s: %v", w.card.Name, err)
-	}
-	e.tokenizers[id] = loaded
-	return loaded, nil
 }
 
 // normalizeL2 makes the length of a vector 1. A vector of zeros stays.

@@ -1,11 +1,13 @@
 package openvino
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +26,9 @@ const (
 	engineName     = "openvino"
 	defaultTimeout = 2 * time.Minute
 	maxTimeout     = time.Hour
+
+	// maxPictures is how many pictures are in memory at once, each up to 160 MB.
+	maxPictures = 8
 )
 
 // Executor runs models. The runtime is opened at the first Describe.
@@ -32,11 +37,11 @@ type Executor struct {
 	layout   engines.Layout
 	cacheDir string
 	vectors  *vectors
+	pictures chan struct{} // an entry for each task that holds a picture
 
 	mu         sync.Mutex
 	rt         *ov.Runtime
 	models     *models
-	failed     error // why the runtime did not open
 	closed     bool
 	tokenizers map[string]*wordpiece.Tokenizer // by file and content
 	keys       map[string]ocr.Keys             // the same
@@ -56,7 +61,7 @@ func NewAt(s Settings, layout engines.Layout, cacheDir string) (*Executor, error
 	}
 	return &Executor{
 		settings: s, layout: layout, cacheDir: cacheDir, vectors: newVectors(s.EmbedCache, s.EmbedCacheTTL),
-		tokenizers: map[string]*wordpiece.Tokenizer{}, keys: map[string]ocr.Keys{},
+		pictures: make(chan struct{}, maxPictures), tokenizers: map[string]*wordpiece.Tokenizer{}, keys: map[string]ocr.Keys{},
 	}, nil
 }
 
@@ -111,14 +116,30 @@ func (e *Executor) Describe(ctx context.Context) (executors.Description, error) 
 			d.Capabilities = append(d.Capabilities, "device:"+name)
 		}
 	}
+	var cards []engines.Card
 	for _, name := range names {
-		if _, _, err := e.layout.Model(name); err != nil {
+		card, _, err := e.layout.Model(name)
+		if err != nil {
 			d.Reasons = append(d.Reasons, err.Error())
 			continue
 		}
+		cards = append(cards, card)
 		d.Capabilities = append(d.Capabilities, "model:"+name)
 	}
+	d.Types = slices.DeleteFunc(d.Types, func(t executors.TypeDescription) bool { return !served(t.Type, cards) })
 	return d, ctx.Err()
+}
+
+// served reports whether there is a model for a type. Types whose tasks always
+// name their model are served anyway: a wrong name is an answer too.
+func served(typ string, cards []engines.Card) bool {
+	switch typ {
+	case "embedding":
+		return slices.ContainsFunc(cards, func(c engines.Card) bool { return c.Task == engines.TaskEmbed && c.Tokenizer != nil })
+	case "vision":
+		return slices.ContainsFunc(cards, func(c engines.Card) bool { return c.Preprocess != nil || c.Task == engines.TaskOCR })
+	}
+	return true
 }
 
 // Health lists the devices.
@@ -149,7 +170,6 @@ func (e *Executor) open() (*ov.Runtime, error) {
 	if err == nil {
 		var options []ov.Option
 		if e.cacheDir != "" {
-			pruneCache(e.cacheDir, e.settings.CacheMB<<20)
 			options = append(options, ov.WithCacheDir(e.cacheDir))
 		}
 		e.rt, err = ov.Open(dir, options...)
@@ -157,7 +177,7 @@ func (e *Executor) open() (*ov.Runtime, error) {
 	if err != nil {
 		return nil, executors.Errorf(executors.CodeEngineUnavailable, "%v", err)
 	}
-	e.models = newModels(e.rt, e.settings)
+	e.models = newModels(e.rt, e.settings, e.cacheDir)
 	return e.rt, nil
 }
 
@@ -188,9 +208,17 @@ func (e *Executor) Execute(ctx context.Context, task executors.Task) (executors.
 		return executors.Result{}, err
 	}
 	if op == "" {
-		if op, err = e.byCard(task); err != nil {
+		if op, err = e.byCard(task, typ); err != nil {
 			return executors.Result{}, err
 		}
+	}
+	switch op {
+	case opDetect, opClassify, opEmbedImage, opOCR:
+		done, err := e.holdPicture(ctx)
+		if err != nil {
+			return executors.Result{}, err
+		}
+		defer done()
 	}
 	switch op {
 	case opInfer:
@@ -256,7 +284,11 @@ func (e *Executor) find(t target, def, cardTask string) (want, error) {
 	if cardTask != "" && card.Task != cardTask {
 		return want{}, executors.Invalid("model", "%s is a model for %s, this operation needs one for %s", name, card.Task, cardTask)
 	}
-	return want{card: card, dir: dir, device: t.Device, precision: t.Precision}, nil
+	digest, err := digestOf(card)
+	if err != nil {
+		return want{}, err
+	}
+	return want{card: card, digest: digest, dir: dir, device: t.Device, precision: cmp.Or(t.Precision, card.Precision)}, nil
 }
 
 // info names the model in a result; file is the one that ran.
@@ -266,7 +298,7 @@ func info(card engines.Card, file string) modelInfo {
 
 // byCard chooses the operation for a payload of older producers that has only a
 // model and a picture.
-func (e *Executor) byCard(task executors.Task) (string, error) {
+func (e *Executor) byCard(task executors.Task, typ executors.TypeDescription) (string, error) {
 	var p struct {
 		target
 	}
@@ -284,6 +316,10 @@ func (e *Executor) byCard(task executors.Task) (string, error) {
 		return opClassify, nil
 	case engines.TaskOCR:
 		return opOCR, nil
+	case engines.TaskEmbed:
+		if w.card.Preprocess != nil {
+			return opEmbedImage, nil
+		}
 	}
-	return opInfer, nil
+	return typ.Ops[0], nil
 }

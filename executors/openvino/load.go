@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"io/fs"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/autobot-fleet/autobot/executors"
+	"github.com/autobot-fleet/autobot/executors/engines"
 	"github.com/autobot-fleet/autobot/executors/openvino/ov"
 )
 
@@ -23,64 +23,113 @@ func (m *models) load(ctx context.Context, k key, w want) (*model, error) {
 		return nil, loadFailed(k, err)
 	}
 	began := time.Now()
-	compiled, err := m.compile(ctx, k, w)
+	compiled, warnings, err := m.compile(ctx, k, w)
 	if err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(k.device, deviceCPU) {
-		if err := m.canary(ctx, k, w, compiled); err != nil {
-			compiled.Close()
-			return nil, err
-		}
-	}
 	x := &model{
 		key: k, card: w.card, compiled: compiled, requests: make(chan *ov.Request, m.settings.Slots),
-		device: compiled.Device(), bytes: estimate(w.card, k.file), took: time.Since(began), last: time.Now(),
+		device: compiled.Device(), bytes: estimate(w.card, k.file), warnings: warnings, last: time.Now(),
 	}
-	for range m.settings.Slots {
-		r, err := compiled.NewRequest()
-		if err != nil {
-			close(x.requests)
-			for r := range x.requests {
-				r.Close()
-			}
-			compiled.Close()
-			return nil, loadFailed(k, err)
-		}
-		x.requests <- r
+	if err = m.accept(ctx, k, w, compiled); err == nil {
+		err = x.ready(m.settings.Slots)
 	}
+	if err != nil {
+		compiled.Close()
+		return nil, err
+	}
+	x.took = time.Since(began)
 	return x, nil
 }
 
-func (m *models) compile(ctx context.Context, k key, w want) (*ov.Compiled, error) {
-	options := ov.CompileOptions{CacheKey: k.sum, Precision: k.precision, Threads: m.settings.Threads}
-	if k.precision == "" {
-		options.Precision = w.card.Precision
+// accept checks a model that was compiled: that it runs where it should, and on
+// another device than the CPU that it computes the same.
+func (m *models) accept(ctx context.Context, k key, w want, compiled *ov.Compiled) error {
+	if len(compiled.Outputs()) == 0 {
+		return loadFailed(k, errors.New("it has no outputs"))
 	}
+	if got := compiled.Device(); kind(got) != kind(k.device) {
+		e := executors.Errorf(executors.CodeDeviceUnavailable, "device %s: the runtime runs model %s on %s instead", k.device, k.name, got)
+		e.Field = "device"
+		return e
+	}
+	if kind(k.device) == deviceCPU {
+		return nil
+	}
+	return m.canary(ctx, k, w, compiled)
+}
+
+// ready makes the requests of a model. Closing the model frees them.
+func (x *model) ready(slots int) error {
+	for range slots {
+		r, err := x.compiled.NewRequest()
+		if err != nil {
+			return loadFailed(x.key, err)
+		}
+		x.requests <- r
+	}
+	return nil
+}
+
+// compile compiles a model, with the cache where that works.
+func (m *models) compile(ctx context.Context, k key, w want) (*ov.Compiled, []executors.Warning, error) {
+	options := ov.CompileOptions{CacheKey: fileSum(w.card, k.file), Precision: k.precision, Threads: m.settings.Threads}
 	if !dynamic(k.device) {
 		options.Threads = 0
 		var err error
 		if options.Reshape, err = fixedShapes(w, k.length); err != nil {
-			return nil, loadFailed(k, err)
+			return nil, nil, loadFailed(k, err)
 		}
 	}
-	if w.card.Format == "ir" {
+	if w.card.Format == engines.FormatIR {
 		options.CacheKey = "" // the weights are in a second file
 	}
-	compiled, err := m.rt.Compile(ctx, w.path(), k.device, options)
+	compiled, warnings, err := m.cached(ctx, k, w, options)
 	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		e := executors.Errorf(executors.CodeDeadlineExceeded, "model %s was not loaded for %s within %s", k.name, k.device, m.settings.LoadTimeout)
-		e.Hint = "raise executors.openvino.load_timeout"
-		return nil, e
+	case err == nil:
+		return compiled, warnings, nil
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case isLost(k.device, err):
-		return nil, m.lostDevice(k.device, err)
-	case err != nil:
-		return nil, loadFailed(k, err)
+		return nil, nil, ctx.Err()
+	case errors.Is(err, ov.ErrNoDevice):
+		e := executors.Errorf(executors.CodeDeviceUnavailable, "device %s: %v", k.device, err)
+		e.Field = "device"
+		return nil, nil, e
+	case m.devices.isLost(k.device, err):
+		return nil, nil, m.lostDevice(k.device, err)
 	}
-	return compiled, nil
+	return nil, nil, loadFailed(k, err)
+}
+
+// cached compiles a model with the cache. A cache that cannot be used costs a
+// warning and the time to compile, not the task.
+func (m *models) cached(ctx context.Context, k key, w want, options ov.CompileOptions) (*ov.Compiled, []executors.Warning, error) {
+	folder, unusable := m.rt.CacheFolder(w.path(), k.device, options)
+	if unusable == nil && folder == "" {
+		compiled, err := m.rt.Compile(ctx, w.path(), k.device, options)
+		return compiled, nil, err
+	}
+	var warnings []executors.Warning
+	if unusable == nil {
+		damaged := m.cache.begin(folder)
+		defer m.cache.end(folder)
+		if damaged > 0 {
+			warnings = append(warnings, executors.Warning{Code: "CACHE_DAMAGED",
+				Message: fmt.Sprintf("the compiled form of model %s in %s was damaged; it was compiled again", k.name, folder)})
+		}
+		compiled, err := m.rt.Compile(ctx, w.path(), k.device, options)
+		var refused *ov.Error
+		if !errors.As(err, &refused) || m.devices.isLost(k.device, err) {
+			return compiled, warnings, err
+		}
+		unusable = err
+	}
+	options.NoCache = true
+	compiled, err := m.rt.Compile(ctx, w.path(), k.device, options)
+	if err != nil {
+		return nil, nil, err
+	}
+	return compiled, append(warnings, executors.Warning{Code: "CACHE_UNUSABLE",
+		Message: fmt.Sprintf("model %s was compiled without the cache: %v", k.name, unusable)}), nil
 }
 
 // fixedShapes gives each input its only shape, for a device that needs that: one text
@@ -110,7 +159,7 @@ func fixedShapes(w want, length int) (map[string][]int64, error) {
 func loadFailed(k key, err error) error {
 	e := executors.Errorf(executors.CodeModelLoadFailed, "model %s (%s) does not load for %s: %v", k.name, k.file, k.device, err)
 	var path *os.PathError
-	e.Retryable = errors.As(err, &path)
+	e.Retryable = errors.As(err, &path) && !errors.Is(err, fs.ErrNotExist)
 	e.Hint = "add the model again: autobot-agent models add, or engines install " + k.name
 	return e
 }
@@ -119,162 +168,7 @@ func loadFailed(k key, err error) error {
 func (m *models) lostDevice(device string, err error) error {
 	m.devices.markLost(device)
 	m.forget(device)
-	e := executors.Errorf(executors.CodeDeviceLost, "device %s was lost: %v", device, err)
+	e := executors.Errorf(executors.CodeDeviceLost, "device %s was lost%s: %v", device, m.devices.driver(device), err)
 	e.Hint = fmt.Sprintf("it rests for %s; if this happens again, look at the kernel's log and reload its driver", m.settings.Cooldown)
 	return e
-}
-
-// canary runs a fresh model with made-up input on its device and on the CPU. A
-// device that computes something else is not used for this model again.
-func (m *models) canary(ctx context.Context, k key, w want, compiled *ov.Compiled) error {
-	reference := k
-	reference.device = deviceCPU
-	cpu, err := m.compile(ctx, reference, w)
-	if err != nil {
-		return err
-	}
-	defer cpu.Close()
-	agreement, err := compare(ctx, compiled, cpu)
-	if err != nil {
-		if isLost(k.device, err) {
-			return m.lostDevice(k.device, err)
-		}
-		return loadFailed(k, err)
-	}
-	if agreement.CosineMin >= canaryCosine {
-		return nil
-	}
-	why := fmt.Sprintf("computes model %s wrongly (cosine %.4f against the CPU)", k.name, agreement.CosineMin)
-	m.devices.distrust(k.device, k.sum, why)
-	return executors.Errorf(executors.CodeNumericMismatch, "device %s %s", k.device, why)
-}
-
-// agreement is how close a device's results are to those of the CPU.
-type agreement struct {
-	Reference string  `json:"reference"`
-	MaxAbs    float64 `json:"max_abs"`
-	CosineMin float64 `json:"cosine_min"`
-}
-
-// compare runs both with the same made-up input.
-func compare(ctx context.Context, a, b *ov.Compiled) (agreement, error) {
-	out := agreement{Reference: deviceCPU, CosineMin: 1}
-	inputs, err := madeUp(a.Inputs())
-	if err != nil {
-		return out, err
-	}
-	first, err := runOnce(ctx, a, inputs)
-	if err != nil {
-		return out, err
-	}
-	second, err := runOnce(ctx, b, inputs)
-	if err != nil {
-		return out, err
-	}
-	for name, t := range first {
-		x, err := t.Float32s()
-		if err != nil {
-			continue // not a floating-point output
-		}
-		y, err := second[name].Float32s()
-		if err != nil || len(x) != len(y) {
-			return out, fmt.Errorf("output %s differs in type or size from that of the CPU", name)
-		}
-		for i := range x {
-			out.MaxAbs = max(out.MaxAbs, math.Abs(float64(x[i])-float64(y[i])))
-		}
-		out.CosineMin = min(out.CosineMin, cosine(x, y))
-	}
-	return out, nil
-}
-
-func runOnce(ctx context.Context, c *ov.Compiled, inputs map[string]ov.Tensor) (map[string]ov.Tensor, error) {
-	r, err := c.NewRequest()
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	return r.Infer(ctx, inputs)
-}
-
-// madeUp makes input for any model: a wave for floating-point ports, small
-// numbers for whole ones, ones for masks. Open dimensions become 1, or 16 for
-// the second of two.
-func madeUp(ports []ov.Port) (map[string]ov.Tensor, error) {
-	inputs := map[string]ov.Tensor{}
-	for _, p := range ports {
-		shape := make([]int64, len(p.Shape))
-		for i, d := range p.Shape {
-			shape[i] = max(d.Min, 1)
-			if !d.Fixed() && i == 1 && len(p.Shape) == 2 && d.Allows(16) {
-				shape[i] = 16
-			}
-		}
-		t, err := ov.Zeros(p.Type, shape...)
-		if err != nil {
-			return nil, fmt.Errorf("make up input %s: %w", p.Name, err)
-		}
-		if err := fill(t, strings.Contains(p.Name, "mask"), strings.Contains(p.Name, "type")); err != nil {
-			return nil, fmt.Errorf("make up input %s: %w", p.Name, err)
-		}
-		inputs[p.Name] = t
-	}
-	return inputs, nil
-}
-
-func fill(t ov.Tensor, mask, zero bool) error {
-	value := func(i int) int64 {
-		switch {
-		case mask:
-			return 1
-		case zero:
-			return 0
-		}
-		return int64(i%97) + 1
-	}
-	switch t.Type() {
-	case ov.F32:
-		data, err := ov.Data[float32](t)
-		for i := range data {
-			data[i] = float32(math.Sin(float64(i) * 0.37))
-		}
-		return err
-	case ov.I64:
-		data, err := ov.Data[int64](t)
-		for i := range data {
-			data[i] = value(i)
-		}
-		return err
-	case ov.I32:
-		data, err := ov.Data[int32](t)
-		for i := range data {
-			data[i] = int32(value(i))
-		}
-		return err
-	case ov.U8:
-		data, err := ov.Data[uint8](t)
-		for i := range data {
-			data[i] = uint8(value(i))
-		}
-		return err
-	}
-	return nil // zeros are input as well
-}
-
-// cosine of the angle between two vectors, 1 for equal directions. Two vectors
-// of zeros are equal; NaN differs from everything.
-func cosine(x, y []float32) float64 {
-	var dot, xx, yy float64
-	for i := range x {
-		a, b := float64(x[i]), float64(y[i])
-		dot, xx, yy = dot+a*b, xx+a*a, yy+b*b
-	}
-	if xx == 0 && yy == 0 {
-		return 1
-	}
-	c := dot / math.Sqrt(xx*yy)
-	if math.IsNaN(c) {
-		return -1
-	}
-	return c
 }

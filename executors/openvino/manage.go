@@ -31,10 +31,12 @@ func (e *Executor) loadModel(ctx context.Context, task executors.Task) (executor
 		return executors.Result{}, err
 	}
 	defer l.release()
-	return encode(opLoad, map[string]any{
+	r, err := encode(opLoad, map[string]any{
 		"model": info(w.card, w.card.Model), "device": l.device, "compiled_ms": l.took.Milliseconds(),
 		"from_cache": l.compiled.FromCache(), "bytes": l.bytes,
 	}, l.warnings)
+	r.Load = l.load
+	return r, err
 }
 
 // unloadModel is op unload_model. Tasks that use the model end first.
@@ -76,7 +78,7 @@ func (e *Executor) deviceInfo(task executors.Task) (executors.Result, error) {
 		if full, err := rt.Property(name, "FULL_DEVICE_NAME"); err == nil {
 			d.FullName = strings.TrimSpace(full)
 		}
-		if reason := e.models.devices.refuse(name, "", present); reason != "" {
+		if reason := e.models.devices.absent(name, present); reason != "" {
 			d.Available, d.Reason = false, "it "+reason
 		}
 		if strings.HasPrefix(name, "NPU") {
@@ -85,7 +87,7 @@ func (e *Executor) deviceInfo(task executors.Task) (executors.Result, error) {
 		list = append(list, d)
 	}
 	for _, name := range e.settings.Devices {
-		if reason := e.models.devices.refuse(name, "", present); reason == "is not present" {
+		if reason := e.models.devices.absent(name, present); reason == notPresent {
 			d := deviceInfo{ID: name, Reason: "it is not present"}
 			var known *executors.Error
 			if errors.As(e.models.devices.unavailable(name, reason, present), &known) && known.Hint != "" {

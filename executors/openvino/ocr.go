@@ -6,7 +6,9 @@ import (
 	"image"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/autobot-fleet/autobot/executors"
 	"github.com/autobot-fleet/autobot/executors/engines"
@@ -88,8 +90,8 @@ func (e *Executor) read(ctx context.Context, task executors.Task) (executors.Res
 	out, err := encode(opOCR, map[string]any{
 		"text": strings.Join(texts, "\n"), "lines": lines, "count": len(lines), "image": sizeOf(img),
 		"model": info(w.card, w.card.OCR.Recogniser), "device": r.detector.device,
-	}, r.detector.warnings)
-	out.Load = r.detector.load
+	}, r.warnings)
+	out.Load = r.load
 	return out, err
 }
 
@@ -121,6 +123,9 @@ type reader struct {
 	keys ocr.Keys
 
 	detector, recogniser, orientation *lease
+
+	load     time.Duration
+	warnings []executors.Warning
 }
 
 func (r *reader) release() {
@@ -135,7 +140,16 @@ func (r *reader) release() {
 func (r *reader) part(ctx context.Context, file string) (*lease, error) {
 	w := r.w
 	w.file = file
-	return r.e.models.acquire(ctx, w, r.task.Progress)
+	l, err := r.e.models.acquire(ctx, w, r.task.Progress)
+	if err == nil {
+		r.load += l.load
+		for _, w := range l.warnings {
+			if !slices.Contains(r.warnings, w) {
+				r.warnings = append(r.warnings, w)
+			}
+		}
+	}
+	return l, err
 }
 
 func (r *reader) read(ctx context.Context, img *image.RGBA, threshold float64) ([]textLine, error) {

@@ -87,8 +87,8 @@ func operation(task executors.Task, typ executors.TypeDescription) (op string, o
 				return "", true, e
 			}
 			return op, true, nil
-		case p.Path != nil && p.Inputs == nil && typ.Ops[0] == opInfer:
-			return "", true, nil // the model's card decides: detect, classify, ocr or infer
+		case p.Path != nil && p.Inputs == nil && (typ.Ops[0] == opInfer || typ.Ops[0] == opDetect):
+			return "", true, nil // the model's card decides
 		}
 	}
 	op, err = executors.Op(task, typ)

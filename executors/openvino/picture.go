@@ -1,6 +1,7 @@
 package openvino
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,17 @@ type pictureFields struct {
 	Image     json.RawMessage `json:"image"`      // base64, or {"artifact": "sha256:…"}
 	Artifact  string          `json:"artifact"`   // sha256:…
 	ImagePath string          `json:"image_path"` // file on the worker, below an input root
+}
+
+// holdPicture waits until one more picture may be in memory. Call done when it
+// is not needed any more.
+func (e *Executor) holdPicture(ctx context.Context) (done func(), err error) {
+	select {
+	case e.pictures <- struct{}{}:
+		return func() { <-e.pictures }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // picture reads and decodes the picture of a payload.

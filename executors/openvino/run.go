@@ -8,11 +8,25 @@ import (
 	"github.com/autobot-fleet/autobot/executors/openvino/ov"
 )
 
-// run is one inference. It waits for a free slot of the model.
+// run is one inference with input that the executor made itself: if it does not
+// fit, the model's card is wrong.
 func (l *lease) run(ctx context.Context, inputs map[string]ov.Tensor) (map[string]ov.Tensor, error) {
-	return l.owner.infer(ctx, l.model, inputs)
+	out, err := l.owner.infer(ctx, l.model, inputs)
+	return out, cardFault(l.key, err)
 }
 
+// cardFault turns a misfit of made input into the fault of the model's card.
+func cardFault(k key, err error) error {
+	if !errors.Is(err, ov.ErrInput) {
+		return err
+	}
+	e := executors.Errorf(executors.CodeModelLoadFailed, "model %s does not take the input that its card describes: %v", k.name, err)
+	e.Hint = "correct the card, model.json in the folder of the model"
+	return e
+}
+
+// infer is one inference. It waits for a free slot of the model. Input that
+// does not fit is an ov.ErrInput.
 func (m *models) infer(ctx context.Context, x *model, inputs map[string]ov.Tensor) (map[string]ov.Tensor, error) {
 	var r *ov.Request
 	select {
@@ -28,11 +42,9 @@ func (m *models) infer(ctx context.Context, x *model, inputs map[string]ov.Tenso
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, ov.ErrInput):
-		e := executors.Invalid("inputs", "%v", err)
-		return nil, e
-	case isLost(x.key.device, err):
+		return nil, err
+	case m.devices.isLost(x.key.device, err):
 		return nil, m.lostDevice(x.key.device, err)
 	}
-	e := executors.Errorf(executors.CodeEngineError, "model %s on %s: %v", x.key.name, x.device, err)
-	return nil, e
+	return nil, executors.Errorf(executors.CodeEngineError, "model %s on %s: %v", x.key.name, x.device, err)
 }

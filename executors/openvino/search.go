@@ -60,7 +60,16 @@ func (e *Executor) search(ctx context.Context, task executors.Task) (executors.R
 	texts = append(texts, p.Texts...)
 	var computed [][]float32
 	if len(texts) > 0 {
-		v, err := e.vectorsOf(ctx, task, p.target, texts, "texts", p.Truncate)
+		name := func(i int) string {
+			if p.Query == nil {
+				return at("texts", i)
+			}
+			if i == 0 {
+				return "query"
+			}
+			return at("texts", i-1)
+		}
+		v, err := e.vectorsOf(ctx, task, p.target, texts, name, p.Truncate)
 		if err != nil {
 			return executors.Result{}, err
 		}

@@ -20,8 +20,8 @@ type vectors struct {
 	order *list.List // most recently used first
 }
 
-// vectorKey is everything that a vector depends on: the model's content, the
-// kind of device, precision, and the tokens.
+// vectorKey is everything that a vector depends on: the model with its card,
+// the device, precision, and the tokens.
 type vectorKey [sha256.Size]byte
 
 type remembered struct {
@@ -34,9 +34,9 @@ func newVectors(size int, ttl time.Duration) *vectors {
 	return &vectors{size: size, ttl: ttl, now: time.Now, byKey: map[vectorKey]*list.Element{}, order: list.New()}
 }
 
-func keyOf(sum, device, precision, pooling string, ids []int64) vectorKey {
+func keyOf(k key, device string, ids []int64) vectorKey {
 	h := sha256.New()
-	for _, s := range []string{sum, device, precision, pooling} {
+	for _, s := range []string{k.digest, k.file, device, k.precision} {
 		h.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(s))))
 		h.Write([]byte(s))
 	}

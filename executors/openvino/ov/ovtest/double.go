@@ -43,7 +43,10 @@ type DoubleOptions struct {
 //
 //	lost            compiling and inferring fail: the device is gone
 //	lose-once       one inference fails, and the flag is cleared
-//	hold-compile    compiling waits, and logs "compiling"
+//	hold-compile    compiling waits, and logs "compiling"; hold-compile-NPU: only for the NPU
+//	full-cache      compiling with a cache folder fails
+//	stray           compiled models run on the CPU, whatever was asked for
+//	npu-wrong       every other number that the NPU computes has the wrong sign
 //	hold-infer      an inference runs until it is cancelled, and logs "inferring"
 //	no-cpu          the CPU plug-in cannot be loaded
 //	lie-about-size  output tensors claim four bytes too many

@@ -266,8 +266,12 @@ static int compile(core_t *c, const model_t *m, const char *device, size_t n, co
 	for (size_t i = 0; i + 1 < n; i += 2) {
 		const char *key = va_arg(args, const char *), *value = va_arg(args, const char *);
 		note("compile %s %s=%s", device, key, value);
+		if (strcmp(key, "CACHE_DIR") == 0 && *value && is_set("full-cache")) return fail("cannot write the cache");
 	}
 	wait_while("hold-compile", "compiling");
+	char held[64];
+	snprintf(held, sizeof held, "hold-compile-%s", device);
+	wait_while(held, "compiling");
 	if (is_set("lost")) return fail("device lost");
 	compiled_t *k = make(sizeof *k, COMPILED);
 	k->m = *m;
@@ -303,7 +307,7 @@ int ov_compiled_model_input_by_index(compiled_t *c, size_t i, portobj_t **out) {
 int ov_compiled_model_output_by_index(compiled_t *c, size_t i, portobj_t **out) { check(c, COMPILED); return port(c->m.out, c->m.nout, i, out); }
 int ov_compiled_model_get_property(compiled_t *c, const char *key, char **out) {
 	check(c, COMPILED);
-	if (strcmp(key, "EXECUTION_DEVICES") == 0) *out = strdup(c->device);
+	if (strcmp(key, "EXECUTION_DEVICES") == 0) *out = strdup(is_set("stray") ? "CPU" : c->device);
 	else if (strcmp(key, "LOADED_FROM_CACHE") == 0) *out = strdup("NO");
 	else if (strcmp(key, "OPTIMAL_NUMBER_OF_INFER_REQUESTS") == 0) *out = strdup("1");
 	else return fail("Unsupported property");
@@ -405,6 +409,8 @@ int ov_infer_request_get_output_tensor_by_index(request_t *r, size_t i, tensor_t
 		else if (y->type == 10) ((int64_t *)y->data)[k] = v + 1;
 		else if (y->type == 16) ((uint8_t *)y->data)[k] = v + 1;
 	}
+	if (is_set("npu-wrong") && strcmp(r->c->device, "NPU") == 0 && y->type == 4)
+		for (size_t k = 0; k < ny; k++) ((float *)y->data)[k] *= k % 2 ? -1 : 1;
 	if (is_set("lie-about-size")) y->size += 4;
 	*out = y;
 	return 0;
