@@ -48,6 +48,7 @@ func (c *checking) narrow(hosts []string) (*egress.Policy, error) {
 func (s Settings) policy() (egress.Policy, error) {
 	p, err := egress.ParsePolicy(s.Allow, s.Ports)
 	p.OnlyListed = s.OnlyListed
+	p.DeniedAddrs = egress.FleetAddrs()
 	return p, err
 }
 

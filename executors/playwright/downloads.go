@@ -66,16 +66,19 @@ func (r *recorder) download(d pw.Download) {
 	})
 }
 
-// await returns what has become of a download.
+// await returns what has become of a download. The news of it may still be on
+// its way to the recorder.
 func (r *recorder) await(ctx context.Context, d pw.Download) (any, error) {
-	r.mu.Lock()
-	var wanted *file
-	for _, f := range r.files {
-		if f.source == d {
-			wanted = f
+	wanted := r.fileOf(d)
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(fileNews); wanted == nil && time.Now().Before(deadline) && len(r.fileList()) < maxDownloads; wanted = r.fileOf(d) {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
-	r.mu.Unlock()
 	if wanted == nil {
 		return nil, executors.Errorf(executors.CodeTooLarge, "the task has %d downloads already, that is the limit", maxDownloads)
 	}
@@ -90,16 +93,30 @@ func (r *recorder) await(ctx context.Context, d pw.Download) (any, error) {
 	return wanted.entry, nil
 }
 
+// fileOf is the recorded download d, nil if it is none.
+func (r *recorder) fileOf(d pw.Download) *file {
+	for _, f := range r.fileList() {
+		if f.source == d {
+			return f
+		}
+	}
+	return nil
+}
+
+// fileList is what has been downloaded so far.
+func (r *recorder) fileList() []*file {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]*file(nil), r.files...)
+}
+
 // settle waits a little for the downloads under way and lists all. The others
 // are ended with the context.
 func (r *recorder) settle(ctx context.Context) []downloadEntry {
-	r.mu.Lock()
-	files := append([]*file(nil), r.files...)
-	r.mu.Unlock()
 	timer := time.NewTimer(linger)
 	defer timer.Stop()
 	entries := []downloadEntry{}
-	for _, f := range files {
+	for _, f := range r.fileList() {
 		select {
 		case <-f.done:
 			entries = append(entries, f.entry)

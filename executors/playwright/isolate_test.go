@@ -35,7 +35,7 @@ func TestModesOfTheGuard(t *testing.T) {
 		p.onicecandidate = e => { if (e.candidate) n++; else out.textContent = 'candidates ' + n };
 		p.createDataChannel('x'); p.createOffer().then(o => p.setLocalDescription(o));
 		setTimeout(() => { out.textContent = out.textContent || 'candidates ' + n }, 2000)</script>`, stun.LocalAddr())})
-	own, err := os.Readlink("/proc/self/ns/net")
+	own, err := os.Readlink("/proc/thread-self/ns/net")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,11 @@ import (
 // quietLimit bounds the wait for a quiet network.
 const quietLimit = 10 * time.Second
 
-// crashNews is how long after a failed call the news of a crash may come.
-const crashNews = 500 * time.Millisecond
+// How long after the end of a call the news of what ended it may come.
+const (
+	crashNews = 500 * time.Millisecond
+	fileNews  = 5 * time.Second
+)
 
 // waitState is how far the library waits. A quiet network is waited for
 // afterwards, because pages that never fall quiet are not a fault.
@@ -30,8 +33,11 @@ func (r *run) waitState(until string) *pw.WaitUntilState {
 func (r *run) navigate(address, until string) error {
 	page, limit := r.page(), r.navLimit()
 	r.rec.forget(page)
-	begin := time.Now()
+	begin, files := time.Now(), len(r.rec.fileList())
 	_, err := page.Goto(address, pw.PageGotoOptions{Timeout: &limit, WaitUntil: r.waitState(until)})
+	if isDownload(err) {
+		return r.fileArrives(files)
+	}
 	if err = r.navigationError(address, err); err != nil {
 		return err
 	}
@@ -50,6 +56,21 @@ func (r *run) navigate(address, until string) error {
 		return nil
 	}
 	return err
+}
+
+// fileArrives waits for the news of the file that a navigation turned out to
+// be; it comes after the end of the navigation.
+func (r *run) fileArrives(before int) error {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(fileNews); len(r.rec.fileList()) == before && time.Now().Before(deadline); {
+		select {
+		case <-ticker.C:
+		case <-r.over:
+			return errSurfaceClosed
+		}
+	}
+	return nil
 }
 
 // isDownload reports whether a navigation turned out to be a file.

@@ -36,13 +36,6 @@ func (r *run) fetched() error {
 	return nil
 }
 
-// fileList is what has been downloaded so far.
-func (r *recorder) fileList() []*file {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.files
-}
-
 // A searchResult is one entry of a search.
 type searchResult struct {
 	Title   string `json:"title"`

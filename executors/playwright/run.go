@@ -326,7 +326,7 @@ func (r *run) finish() error {
 // describe fills the rest of the output, after success and failure alike.
 func (r *run) describe(failed bool) {
 	r.out.Downloads = r.rec.settle(r.ctx)
-	if page := r.page(); page != nil && !page.IsClosed() {
+	if page := r.page(); r.surface.isOpen(page) {
 		r.out.FinalURL = cut(r.secrets.message(page.URL()), maxURL)
 		if v := r.rec.visit(page); v != nil {
 			r.out.Status = v.status

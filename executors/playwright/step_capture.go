@@ -197,7 +197,7 @@ func (s *mhtmlStep) run(r *run) (any, error) {
 // the browser itself, which answers even where the page waits for something.
 func (r *run) failureShot() {
 	page := r.page()
-	if page == nil || page.IsClosed() || r.surface.crashed.Load() {
+	if !r.surface.isOpen(page) || r.surface.crashed.Load() {
 		return
 	}
 	var image []byte

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -252,8 +253,15 @@ func (s *surface) page() pw.Page {
 
 // usable reports whether a next task could go on with the surface.
 func (s *surface) usable() bool {
-	page := s.page()
-	return s.browser.alive() && !s.closing.Load() && !s.crashed.Load() && page != nil && !page.IsClosed()
+	return s.browser.alive() && !s.closing.Load() && !s.crashed.Load() && s.isOpen(s.page())
+}
+
+// isOpen reports whether a tab is open. The library's own answer is not made
+// for several goroutines.
+func (s *surface) isOpen(page pw.Page) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return page != nil && slices.Contains(s.open, page)
 }
 
 // close ends the context, with all that hangs in it, and gives the browser
