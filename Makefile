@@ -41,8 +41,9 @@ race: ## every test under the race detector
 	@scripts/setup --test
 	go test -race ./...
 
-bench: build ## figures: idle cost, latency, throughput, engines
+bench: build ## figures: idle cost, latency, throughput, engines, next to the usual libraries (about six minutes)
 	@scripts/setup --test
+	@scripts/bench-peers
 	go test -run '^$$' -bench . -benchtime 3s -timeout 20m ./internal/e2e/bench
 
 fuzz: ## each fuzz test for FUZZTIME
