@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -221,7 +223,21 @@ func hostConfig(cfg Config, stateDir, runtimeDir string) host.Config {
 	return host.Config{
 		Dirs: cfg.Executors.Dirs, Trust: cfg.Executors.Trust, RuntimeDir: runtimeDir, StateDir: stateDir,
 		EnginesDir: cfg.Engines.Dir, Settings: cfg.Executors.Settings, AgentVersion: buildinfo.Version,
+		FleetHosts: fleetHosts(cfg),
 	}
+}
+
+// fleetHosts are the servers of the fleet that the agent knows.
+func fleetHosts(cfg Config) []string {
+	hosts := cfg.Redis.Hosts()
+	if u, err := url.Parse(cfg.Control.URL); err == nil && u.Host != "" {
+		port := u.Port()
+		if port == "" {
+			port = "443"
+		}
+		hosts = append(hosts, net.JoinHostPort(u.Hostname(), port))
+	}
+	return hosts
 }
 
 func spoolConfig(cfg Config, up spool.Uploader) spool.Config {

@@ -18,6 +18,7 @@ const ProtocolVersion = 1
 const (
 	EnvConfig  = "AUTOBOT_EXECUTOR_CONFIG" // path of the JSON file with its settings
 	EnvEngines = "AUTOBOT_ENGINES_DIR"     // folder with engines
+	EnvFleet   = "AUTOBOT_FLEET_HOSTS"     // host:port,… of Redis and the control plane, which no task may reach
 	envParent  = "AUTOBOT_PARENT_PID"      // the agent that started it
 	envMark    = "AUTOBOT_EXECUTOR_RUN"    // unlike in every process; inherited by all it starts
 	pluginName = "executor"

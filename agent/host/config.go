@@ -32,6 +32,9 @@ type Config struct {
 	StateDir string
 	// EnginesDir is passed on to executors. May be empty.
 	EnginesDir string
+	// FleetHosts are the host:port of Redis and the control plane, which
+	// executors let no task reach. May be empty.
+	FleetHosts []string
 	// Settings are the executors.<name>.* settings: enabled (bool),
 	// processes (int) and env (map of strings) are the host's, everything
 	// else is handed to the executor.

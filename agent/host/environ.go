@@ -72,6 +72,9 @@ func (u *unit) environment(home, tmp, config string) []string {
 	if u.h.cfg.EnginesDir != "" {
 		vars[executors.EnvEngines] = u.h.cfg.EnginesDir
 	}
+	if len(u.h.cfg.FleetHosts) > 0 {
+		vars[executors.EnvFleet] = strings.Join(u.h.cfg.FleetHosts, ",")
+	}
 	env := make([]string, 0, len(vars))
 	for k, v := range vars {
 		env = append(env, k+"="+v)

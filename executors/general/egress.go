@@ -26,6 +26,7 @@ func newGuard(allow []string) (*guard, error) {
 	if err != nil {
 		return nil, err
 	}
+	policy.DeniedAddrs = egress.FleetAddrs()
 	return &guard{egress: egress.New(policy, egress.Options{})}, nil
 }
 

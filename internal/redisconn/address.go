@@ -3,6 +3,7 @@ package redisconn
 import (
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -257,4 +258,15 @@ func hostPort(text, port string) (string, bool) {
 
 func validHost(host string) bool {
 	return host != "" && !strings.ContainsAny(host, " \t\r\n@/\\#?[]%\"<>")
+}
+
+// Hosts lists the host:port that the configuration names: the server's, those
+// of Sentinels or of cluster nodes. A Unix socket and a faulty address have
+// none.
+func (c Config) Hosts() []string {
+	a, err := c.address()
+	if err != nil || a.network == "unix" {
+		return nil
+	}
+	return slices.Clone(a.hosts)
 }
