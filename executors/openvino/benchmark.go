@@ -115,6 +115,7 @@ func ms(d time.Duration) float64 { return round(float64(d.Microseconds())/1000, 
 
 // agree compares a loaded model with the same model on the CPU.
 func (m *models) agree(ctx context.Context, l *lease, w want) (agreement, error) {
+	w.file = l.key.file
 	reference := l.key
 	reference.device, reference.precision = deviceCPU, ov.PrecisionF32
 	cpu, _, err := m.compile(ctx, reference, w)

@@ -20,10 +20,13 @@ func (m *models) canary(ctx context.Context, k key, w want, compiled *ov.Compile
 	}
 	defer cpu.Close()
 	agreement, err := compare(ctx, compiled, cpu)
-	if err != nil {
-		if m.devices.isLost(k.device, err) {
-			return m.lostDevice(k.device, err)
-		}
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case m.devices.isLost(k.device, err):
+		return m.lostDevice(k.device, err)
+	default:
 		return loadFailed(k, err)
 	}
 	if agreement.CosineMin >= canaryCosine {

@@ -111,7 +111,7 @@ func (d *devices) absent(name string, present []string) string {
 	defer d.mu.Unlock()
 	if until, resting := d.lost[name]; resting {
 		if left := until.Sub(d.now()); left > 0 {
-			return fmt.Sprintf("was lost and rests for %d s more", int(left.Seconds())+1)
+			return fmt.Sprintf("was lost and rests for %d s more", int((left+time.Second-1)/time.Second))
 		}
 		delete(d.lost, name)
 	}
