@@ -21,13 +21,16 @@ func newDevCommand(env *environment) *cobra.Command {
 		Long: "Run a whole fleet on this machine: a private Redis (in memory where redis-server is not\n" +
 			"installed), the control plane, one agent, and every executor that works here. Other\n" +
 			"commands of this program find it by themselves. ctrl-C ends everything in order.\n\n" +
+			"--demo names an executor whose engine is not installed, with the command that installs\n" +
+			"it, and runs no task for it: that is no failure. Sentences, pictures and the page that\n" +
+			"it uses are on this machine; it needs no network.\n\n" +
 			"It needs autobot-agent and the folder executors beside this program.",
 		Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return runDev(c.Context(), env, o) },
 	}
 	flags := c.Flags()
-	flags.BoolVar(&o.Demo, "demo", false, "run one real task per executor and save what it makes")
-	flags.BoolVar(&o.Once, "once", false, "end after the demo; the exit code is 0 only if every task succeeded")
+	flags.BoolVar(&o.Demo, "demo", false, "run real tasks, for each executor that is ready, and save what they make")
+	flags.BoolVar(&o.Once, "once", false, "end after the demo; the exit code is 0 only if every task that ran succeeded")
 	flags.StringVar(&o.Dir, "dir", "", "folder for everything (default ${XDG_STATE_HOME:-~/.local/state}/autobot/dev)")
 	return c
 }

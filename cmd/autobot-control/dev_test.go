@@ -66,6 +66,50 @@ func TestDemoRunsOneTaskPerExecutor(t *testing.T) {
 	}
 }
 
+func TestTheDemoShowsWhatEachExecutorDoes(t *testing.T) {
+	t.Parallel()
+	bin := e2e.Install(t, "general", "tts", "openvino", "playwright")
+	t.Run("with all engines", func(t *testing.T) {
+		t.Parallel()
+		d := e2e.StartDev(t, bin, nil, "--demo", "--once")
+		if code := d.Wait(); code != 0 {
+			t.Fatalf("exit code %d (are the engines there? scripts/setup)", code)
+		}
+		for _, want := range []string{"Cat 0.", `"Tasks of a machine that dies move to another one.", score 0.`, "Region-based segmentation", "AutoBot Fleet on"} {
+			if !strings.Contains(d.Output(), want) {
+				t.Errorf("%q is missing in the output", want)
+			}
+		}
+		checkWAV(t, filepath.Join(d.Dir, "demo", "speech.wav"))
+		for file, begin := range map[string]string{
+			"objects.png": "\x89PNG", "text.png": "\x89PNG", "page.png": "\x89PNG", "page.pdf": "%PDF-",
+		} {
+			content, err := os.ReadFile(filepath.Join(d.Dir, "demo", file))
+			if err != nil || !strings.HasPrefix(string(content), begin) || len(content) < 5000 {
+				t.Errorf("%s: %d bytes, %v", file, len(content), err)
+			}
+		}
+		if left := d.Left(); len(left) > 0 {
+			t.Errorf("processes are left: %v", left)
+		}
+	})
+	t.Run("without engines", func(t *testing.T) {
+		t.Parallel()
+		d := e2e.StartDev(t, bin, []string{"AUTOBOT_ENGINES_DIR=" + filepath.Join(e2e.ShortDir(t), "engines")}, "--demo", "--once")
+		if code := d.Wait(); code != 0 {
+			t.Fatalf("exit code %d: what is not installed has not failed", code)
+		}
+		for _, want := range []string{
+			"openvino: not run, it is not ready: ", "autobot-agent engines install openvino",
+			"playwright: not run, it is not ready: ", "autobot-agent engines install playwright", "speech.wav",
+		} {
+			if !strings.Contains(d.Output(), want) {
+				t.Errorf("%q is missing in the output", want)
+			}
+		}
+	})
+}
+
 func TestDevLeavesNothing(t *testing.T) {
 	t.Parallel()
 	bin := e2e.Install(t, "general")

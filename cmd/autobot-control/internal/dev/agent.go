@@ -58,7 +58,7 @@ func findPrograms() (programs, error) {
 
 // agentConfig is the agent.yaml of the fleet. Settings of the user's own go
 // into agent.d beside it.
-func agentConfig(f *folder, p programs, redis redisconn.Config, c *control.Control, keyFile string) (string, error) {
+func agentConfig(f *folder, p programs, page *site, redis redisconn.Config, c *control.Control, keyFile string) (string, error) {
 	section := map[string]any{"url": redis.URL}
 	if redis.PasswordFile != "" {
 		section["password_file"] = redis.PasswordFile
@@ -66,10 +66,14 @@ func agentConfig(f *folder, p programs, redis redisconn.Config, c *control.Contr
 	if redis.Username != "" {
 		section["username"] = redis.Username
 	}
+	executors := map[string]any{"trust": "owner", "dirs": []string{p.executors}}
+	if page != nil { // the browser reaches nothing else on this machine
+		executors["playwright"] = map[string]any{"allow": []string{page.address}}
+	}
 	text, err := yaml.Marshal(map[string]any{
 		"redis":     section,
 		"worker":    map[string]any{"profile": "fast", "drain_timeout": drainTimeout.String()},
-		"executors": map[string]any{"trust": "owner", "dirs": []string{p.executors}},
+		"executors": executors,
 		"control":   map[string]any{"url": c.URL(), "ca_file": c.CAPath(), "key_file": keyFile},
 		"http":      map[string]any{"listen": "127.0.0.1:0"},
 		"state_dir": f.path("agent"),

@@ -20,7 +20,7 @@ import (
 type Options struct {
 	Dir   string            // where everything is kept; empty: DefaultDir
 	Redis *redisconn.Config // a Redis that runs already; nil: one of its own
-	Demo  bool              // run one task per executor
+	Demo  bool              // run real tasks, for each executor that is ready
 	Once  bool              // end after that
 	Out   io.Writer         // what people read
 	Hurry <-chan os.Signal  // asks once more to end, while it ends
@@ -37,6 +37,7 @@ type fleet struct {
 	redis    *server
 	control  *plane
 	agent    *agent
+	site     *site  // with Demo
 	withdraw func() // removes the runtime file
 }
 
@@ -96,7 +97,12 @@ func (f *fleet) start(ctx context.Context, p programs, fail context.CancelCauseF
 	if f.control, err = startControl(f.folder, f.redis.config, fail); err != nil {
 		return agentStatus{}, err
 	}
-	config, err := agentConfig(f.folder, p, f.redis.config, f.control.Control, f.control.keyFile)
+	if f.o.Demo {
+		if f.site, err = startSite(); err != nil {
+			return agentStatus{}, err
+		}
+	}
+	config, err := agentConfig(f.folder, p, f.site, f.redis.config, f.control.Control, f.control.keyFile)
 	if err != nil {
 		return agentStatus{}, err
 	}
@@ -164,6 +170,9 @@ func (f *fleet) introduce(s agentStatus) {
 	for _, line := range rest {
 		f.say("%s", line)
 	}
+	if f.site != nil {
+		f.say("  page        %s, for the browser of the demo", f.site.url())
+	}
 	f.say("  logs        %s", f.folder.path("logs"))
 }
 
@@ -228,6 +237,9 @@ func (f *fleet) stop(ctx context.Context) error {
 	}
 	if f.redis != nil {
 		f.redis.stop(f.o.Hurry)
+	}
+	if f.site != nil {
+		f.site.stop()
 	}
 	if cause != nil && !errors.Is(cause, context.Canceled) {
 		return errors.Join(cause, err)

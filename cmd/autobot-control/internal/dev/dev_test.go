@@ -1,6 +1,8 @@
 package dev
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,13 +88,52 @@ func TestQuoting(t *testing.T) {
 
 func TestEveryDemoTaskIsValid(t *testing.T) {
 	t.Parallel()
-	for name, task := range demoTasks {
-		s := submission(task)
-		if err := s.Validate(); err != nil {
-			t.Errorf("%s: %v", name, err)
+	page, err := startSite()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer page.stop()
+	f := &fleet{site: page}
+	for name, tasks := range demoTasks {
+		for _, task := range tasks {
+			task.picture = "" // its upload needs a control plane
+			s, err := f.submission(t.Context(), nil, task)
+			if err == nil {
+				err = s.Validate()
+			}
+			if err != nil || strings.Contains(string(s.Payload), "{site}") {
+				t.Errorf("%s %s: %s, %v", name, task.name, s.Payload, err)
+			}
+			if task.name == "" || task.about == "" || task.tell(map[string]any{}) == "" {
+				t.Errorf("%s %s says nothing about itself", name, task.name)
+			}
 		}
-		if task.about == "" || task.tell(map[string]any{}) == "" {
-			t.Errorf("%s says nothing about itself", name)
+	}
+}
+
+func TestThePageShowsTheFleet(t *testing.T) {
+	t.Parallel()
+	page, err := startSite()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer page.stop()
+	get := func() (int, string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		page.server.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, page.url(), http.NoBody))
+		return w.Code, w.Body.String()
+	}
+	if code, _ := get(); code != http.StatusServiceUnavailable {
+		t.Errorf("before the fleet is up: %d", code)
+	}
+	if err := page.show(agentStatus{WorkerID: "<vm-1>", Executors: []executorStatus{{Name: "tts", State: "ready"}, {Name: "exec"}}}); err != nil {
+		t.Fatal(err)
+	}
+	code, body := get()
+	for _, want := range []string{"AutoBot Fleet", "&lt;vm-1&gt;", "tts", ">ready<", ">not ready<"} {
+		if code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%q is missing: %d\n%s", want, code, body)
 		}
 	}
 }
