@@ -37,9 +37,9 @@ lint: ## golangci-lint with the import rules
 vet: ## go vet
 	go vet ./...
 
-race: ## every test under the race detector
+race: ## the tests under the race detector, but those that only start other programs
 	@scripts/setup --test
-	go test -race ./...
+	go test -race $$(go list ./... | grep -v /internal/e2e)
 
 bench: build ## figures: idle cost, latency, throughput, engines, next to the usual libraries (about six minutes)
 	@scripts/setup --test
