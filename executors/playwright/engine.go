@@ -16,13 +16,13 @@ import (
 // DriverVersion is the one version of the driver that the library speaks with.
 const DriverVersion = "1.64.1"
 
-// An engine finds the programs: driver, node and browser. What was found is
-// looked at again each time, what is missing is searched again.
+// An engine finds the programs: driver, node and browser. What was found once
+// is used as long as it is there; what is missing is searched again each time.
 type engine struct {
 	settings Settings
 
-	mu   sync.Mutex
-	node string // found once: asking node for its version takes a while
+	mu    sync.Mutex
+	found paths
 }
 
 // paths are the programs of a browser.
@@ -35,23 +35,22 @@ type paths struct {
 // find returns the programs, or an error that says what is missing and how to
 // get it.
 func (e *engine) find(ctx context.Context) (paths, error) {
-	p := paths{driver: e.settings.DriverDir, node: e.settings.NodePath, browser: e.settings.BrowserPath}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if p.node == "" {
-		p.node = e.node
+	if e.found != (paths{}) && e.found.check() == nil {
+		return e.found, nil
 	}
+	p := paths{driver: e.settings.DriverDir, node: e.settings.NodePath, browser: e.settings.BrowserPath}
 	if p.driver == "" || p.node == "" || p.browser == "" {
-		found, err := e.locate(ctx, p)
-		if err != nil {
+		var err error
+		if p, err = e.locate(ctx, p); err != nil {
 			return p, err
 		}
-		p = found
-		e.node = p.node
 	}
 	if err := p.check(); err != nil {
 		return p, err
 	}
+	e.found = p
 	return p, nil
 }
 

@@ -133,9 +133,11 @@ func (r *run) stepError(s step, err error) *executors.Error {
 		return e
 	case errors.Is(err, pw.ErrTimeout):
 		return r.timedOut(s, t, has, page)
-	case strings.Contains(text, "Printing failed") || strings.Contains(text, "Unable to capture screenshot"):
-		e := executors.Errorf(executors.CodeTooLarge, "%s: the page is too large to be drawn: %s", r.where(), oneLine(err))
-		return e
+	case strings.Contains(text, "Printing failed"), strings.Contains(text, notDrawn):
+		if shot, ok := s.(*screenshotStep); ok && !shot.FullPage {
+			return executors.Errorf(executors.CodeEngineError, "%s: the browser could not draw the page: %s", r.where(), oneLine(err))
+		}
+		return executors.Errorf(executors.CodeTooLarge, "%s: the page is too large to be drawn: %s", r.where(), oneLine(err))
 	}
 	if evaluated, ok := s.(*evaluateStep); ok {
 		e := executors.Errorf(executors.CodeScriptError, "%s: %s", r.where(), oneLine(err))

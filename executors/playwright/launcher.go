@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/autobot-fleet/autobot/executors"
 )
 
 // Variables by which this binary knows that it shall become node.
@@ -160,9 +162,12 @@ func nodeEnvironment() []string {
 	}
 	for _, entry := range os.Environ() {
 		key, _, _ := strings.Cut(entry, "=")
-		if key == "LANG" || key == "TZ" || strings.HasPrefix(key, "AUTOBOT_EXECUTOR_RUN") {
+		if key == "LANG" || key == "TZ" {
 			env = append(env, entry)
 		}
+	}
+	if mark := executors.Mark(); mark != "" {
+		env = append(env, mark)
 	}
 	return env
 }

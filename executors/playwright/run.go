@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -47,49 +44,6 @@ type run struct {
 	closing sync.WaitGroup
 	watch   sync.WaitGroup
 	files   sync.Mutex // guards taken and announce: downloads end on goroutines of their own
-}
-
-// output is the result of a task.
-type output struct {
-	FinalURL   string            `json:"final_url"`
-	Status     int               `json:"status_code,omitempty"`
-	Title      string            `json:"title"`
-	Redirects  []string          `json:"redirects"`
-	Steps      []stepResult      `json:"steps"`
-	Console    []consoleEntry    `json:"console"`
-	Dialogs    []dialogEntry     `json:"dialogs"`
-	Blocked    []blockedEntry    `json:"blocked_requests"`
-	Downloads  []downloadEntry   `json:"downloads"`
-	Values     map[string]any    `json:"values,omitempty"`
-	Data       any               `json:"data,omitempty"`    // extract
-	Results    any               `json:"results,omitempty"` // search
-	Query      string            `json:"query,omitempty"`
-	HTML       *string           `json:"html,omitempty"` // fetch
-	Text       *string           `json:"text,omitempty"`
-	Headers    map[string]string `json:"headers,omitempty"`
-	Session    *sessionState     `json:"session,omitempty"`
-	Requests   int               `json:"requests"`
-	PopupsShut int               `json:"popups_closed,omitempty"`
-}
-
-type stepResult struct {
-	Index    int        `json:"index"`
-	Action   string     `json:"action"`
-	OK       bool       `json:"ok"`
-	MS       int64      `json:"ms"`
-	Value    any        `json:"value,omitempty"`
-	Artifact string     `json:"artifact,omitempty"`
-	Error    *stepError `json:"error,omitempty"`
-}
-
-type stepError struct {
-	Code    executors.Code `json:"code"`
-	Message string         `json:"message"`
-}
-
-type blockedEntry struct {
-	URL    string `json:"url"`
-	Reason string `json:"reason"`
 }
 
 func (e *Executor) newRun(ctx context.Context, task executors.Task, p *plan) *run {
@@ -321,83 +275,4 @@ func (r *run) finish() error {
 		}
 	}
 	return nil
-}
-
-// describe fills the rest of the output, after success and failure alike.
-func (r *run) describe(failed bool) {
-	r.out.Downloads = r.rec.settle(r.ctx)
-	if page := r.page(); r.surface.isOpen(page) {
-		r.out.FinalURL = cut(r.secrets.message(page.URL()), maxURL)
-		if v := r.rec.visit(page); v != nil {
-			r.out.Status = v.status
-			for _, u := range v.redirects {
-				r.out.Redirects = append(r.out.Redirects, cut(r.secrets.message(u), maxURL))
-			}
-		}
-		if r.reason() == nil && !r.surface.crashed.Load() {
-			title := ""
-			err := r.within(quickShot, func() (err error) {
-				title, err = page.Title()
-				return err
-			})
-			if err != nil && !failed && r.reason() == nil {
-				r.warn("PAGE_BUSY", "the page did not tell its title: %s", oneLine(err))
-			}
-			r.out.Title = cut(r.secrets.message(title), maxMessage)
-		}
-	}
-	r.rec.mu.Lock()
-	defer r.rec.mu.Unlock()
-	r.out.Console, r.out.Dialogs = r.rec.console, r.rec.dialogs
-	r.out.Requests, r.out.PopupsShut = r.rec.count, r.rec.popups
-	for _, d := range r.surface.lane.Denials() {
-		if len(r.out.Blocked) < maxBlocked {
-			r.out.Blocked = append(r.out.Blocked, blockedEntry{URL: r.secrets.message(d.URL), Reason: d.Reason})
-		}
-	}
-}
-
-// saved is the name of an artifact that a step has left.
-type saved string
-
-// save writes an artifact.
-func (r *run) save(name, kind, media string, data []byte, limit int) (any, error) {
-	if len(data) > limit {
-		return nil, executors.Errorf(executors.CodeTooLarge, "%s has %d bytes, at most %d are possible", name, len(data), limit)
-	}
-	f, err := r.create(name)
-	if err != nil {
-		return nil, err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("write the artifact %s: %w", name, errors.Join(err, os.Remove(f.Name())))
-	}
-	name = filepath.Base(f.Name())
-	r.announce(executors.Artifact{Name: name, Kind: kind, MediaType: media})
-	return saved(name), nil
-}
-
-// create opens a new file in the spool folder; a name that is taken gets a
-// number.
-func (r *run) create(name string) (*os.File, error) {
-	r.files.Lock()
-	defer r.files.Unlock()
-	ext := filepath.Ext(name)
-	stem := strings.TrimSuffix(name, ext)
-	for n := 2; r.taken[name]; n++ {
-		name = fmt.Sprintf("%s-%d%s", stem, n, ext)
-	}
-	r.taken[name] = true
-	f, err := os.OpenFile(filepath.Join(r.task.SpoolDir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("write the artifact %s: %w", name, err)
-	}
-	return f, nil
-}
-
-func (r *run) announce(a executors.Artifact) {
-	r.files.Lock()
-	defer r.files.Unlock()
-	r.task.Artifact(a)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"regexp"
+	"strings"
 
 	pw "github.com/mxschmitt/playwright-go"
 
@@ -49,24 +50,33 @@ func (s *screenshotStep) run(r *run) (any, error) {
 	r.stage("capture")
 	var image []byte
 	err := r.bounded(s, func() (err error) {
-		if s.Selector != "" {
-			image, err = r.locate(s.target).Screenshot(pw.LocatorScreenshotOptions{Type: kind, Quality: s.Quality, Timeout: r.limit(s)})
-			return err
+		image, err = s.take(r, kind)
+		if err != nil && !s.FullPage && strings.Contains(err.Error(), notDrawn) {
+			image, err = s.take(r, kind) // a busy machine: the browser gave up on a frame
 		}
-		o := pw.PageScreenshotOptions{Type: kind, Quality: s.Quality, Timeout: r.limit(s)}
-		if s.FullPage {
-			o.FullPage = pw.Bool(true)
-			if o.Clip, err = r.clip(); err != nil {
-				return err
-			}
-		}
-		image, err = r.page().Screenshot(o)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return r.save("screenshot"+suffix, "image", media, image, maxImage)
+}
+
+// notDrawn is what the browser says of a picture that it could not make.
+const notDrawn = "Unable to capture screenshot"
+
+func (s *screenshotStep) take(r *run, kind *pw.ScreenshotType) (image []byte, err error) {
+	if s.Selector != "" {
+		return r.locate(s.target).Screenshot(pw.LocatorScreenshotOptions{Type: kind, Quality: s.Quality, Timeout: r.limit(s)})
+	}
+	o := pw.PageScreenshotOptions{Type: kind, Quality: s.Quality, Timeout: r.limit(s)}
+	if s.FullPage {
+		o.FullPage = pw.Bool(true)
+		if o.Clip, err = r.clip(); err != nil {
+			return nil, err
+		}
+	}
+	return r.page().Screenshot(o)
 }
 
 // clip limits the picture of a whole page to what can be drawn, nil if the

@@ -36,6 +36,7 @@ type surface struct {
 	scale   float64
 	rec     atomic.Pointer[recorder] // of the task that uses the surface now
 	crashed atomic.Bool              // the selected page, or any other
+	muted   atomic.Bool              // enough was said on the console
 
 	mu      sync.Mutex
 	open    []pw.Page
@@ -80,16 +81,22 @@ func (e *Executor) openIn(ctx context.Context, b *browser, p *plan, rec *recorde
 		s.pool.release(b)
 		return nil, err
 	}
-	// A browser that hangs is ended when the task is over.
+	// When the task ends meanwhile, so does whatever call is under way.
+	var opened atomic.Bool
 	stop := context.AfterFunc(ctx, func() {
+		if opened.Load() {
+			s.close()
+			return
+		}
 		time.AfterFunc(closeWait, func() {
-			if s.ctx == nil && !s.closing.Load() {
+			if !opened.Load() {
 				b.kill()
 			}
 		})
 	})
 	defer stop()
-	made, err := b.pw.NewContext(e.contextOptions(p, s.lane))
+	s.ctx, err = b.pw.NewContext(e.contextOptions(p, s.lane))
+	opened.Store(true)
 	if err != nil {
 		s.closing.Store(true)
 		_ = s.lane.Close()
@@ -99,7 +106,6 @@ func (e *Executor) openIn(ctx context.Context, b *browser, p *plan, rec *recorde
 		}
 		return nil, fmt.Errorf("open a browser context: %w", err)
 	}
-	s.ctx = made
 	s.listen()
 	if err := s.prepare(p); err != nil {
 		s.close()
@@ -188,15 +194,31 @@ func (s *surface) listen() {
 		_ = d.Dismiss()
 	})
 	s.ctx.OnDownload(func(d pw.Download) { s.rec.Load().download(d) })
+	s.hear()
+}
+
+// hear subscribes to what pages say, until there is enough of it: a page that
+// never stops talking would keep the driver busy.
+func (s *surface) hear() {
 	var console func(pw.ConsoleMessage)
-	console = func(m pw.ConsoleMessage) {
-		if s.rec.Load().consoleMessage(m) {
-			return
-		}
-		// Enough: a page that never stops talking would keep the driver busy.
+	mute := sync.OnceFunc(func() {
+		s.muted.Store(true)
 		s.later(func() { s.ctx.RemoveListener("console", console) })
+	})
+	console = func(m pw.ConsoleMessage) {
+		if !s.rec.Load().consoleMessage(m) {
+			mute()
+		}
 	}
 	s.ctx.On("console", console)
+}
+
+// resume makes a surface that was kept ready for its next task.
+func (s *surface) resume(rec *recorder) {
+	s.rec.Store(rec)
+	if s.muted.Swap(false) {
+		s.hear()
+	}
 }
 
 // later runs f on a goroutine that close waits for.
