@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/autobot-fleet/autobot/control"
+	"github.com/autobot-fleet/autobot/executors/engines"
 	"github.com/autobot-fleet/autobot/internal/redisconn"
 )
 
@@ -66,10 +67,17 @@ func agentConfig(f *folder, p programs, page *site, redis redisconn.Config, c *c
 	if redis.Username != "" {
 		section["username"] = redis.Username
 	}
-	executors := map[string]any{"trust": "owner", "dirs": []string{p.executors}}
-	if page != nil { // the browser reaches nothing else on this machine
+	roots := []string{"/data", engines.Locate().DataDir} // the pictures that examples speak of
+	executors := map[string]any{
+		"trust": "owner", "dirs": []string{p.executors},
+		"openvino": map[string]any{"input_roots": roots},
+	}
+	general := map[string]any{"input_roots": roots}
+	if page != nil { // tasks reach nothing else on this machine
+		general["allow"] = []string{page.address}
 		executors["playwright"] = map[string]any{"allow": []string{page.address}}
 	}
+	executors["general"] = general
 	text, err := yaml.Marshal(map[string]any{
 		"redis":     section,
 		"worker":    map[string]any{"profile": "fast", "drain_timeout": drainTimeout.String()},
@@ -157,6 +165,10 @@ type executorStatus struct {
 }
 
 func (e executorStatus) ready() bool { return e.State == "ready" }
+
+// broken reports whether the program itself does not work, whatever is
+// installed on this machine.
+func (e executorStatus) broken() bool { return e.State == "crashed" || e.State == "quarantined" }
 
 // why is the one-line reason why it is not ready.
 func (e executorStatus) why() string {

@@ -22,7 +22,8 @@ const demoPatience = 2 * time.Minute
 // demo runs the tasks of each executor that is ready, and reports whether all
 // that were run succeeded (and there was at least one). An executor that is
 // not ready is named with its repair, and so is a task whose picture is not
-// installed: what is not installed has not failed.
+// installed: what is not installed has not failed. One that crashes or must not
+// be started has.
 func (f *fleet) demo(ctx context.Context, status agentStatus) (good bool, err error) {
 	c, err := f.dial()
 	if err != nil {
@@ -39,6 +40,10 @@ func (f *fleet) demo(ctx context.Context, status agentStatus) (good bool, err er
 	for _, e := range status.Executors {
 		tasks, known := demoTasks[e.Name]
 		switch {
+		case e.broken():
+			good = false
+			f.say("  %s: cannot run: %s", e.Name, e.why())
+			continue
 		case known && !e.ready():
 			f.say("  %s: not run, it is not ready: %s", e.Name, e.why())
 			continue
@@ -69,7 +74,11 @@ func (f *fleet) demo(ctx context.Context, status agentStatus) (good bool, err er
 	f.say("")
 	f.table(done)
 	f.say("")
-	f.say("Files are in %s", f.folder.path("demo"))
+	var files []string
+	for _, o := range done {
+		files = append(files, o.files...)
+	}
+	f.say("Files in %s: %s", f.folder.path("demo"), strings.Join(files, ", "))
 	return good, nil
 }
 

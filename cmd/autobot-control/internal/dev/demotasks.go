@@ -21,7 +21,7 @@ type demoTask struct {
 // sentences are what the search of the demo looks through.
 var sentences = []string{
 	"The cat sleeps on the warm window sill.",
-	"Tasks of a machine that dies move to another one.",
+	"Tasks of a dead machine move on.",
 	"Fresh bread is baked every morning at six.",
 	"The train to the coast leaves from platform four.",
 }
@@ -112,7 +112,7 @@ func tellMatch(r map[string]any) string {
 	for _, hit := range items(r, "results") {
 		index, _ := hit["index"].(float64)
 		if i := int(index); i >= 0 && i < len(sentences) {
-			return fmt.Sprintf("%q, score %.2f", sentences[i], hit["score"])
+			return fmt.Sprintf("%q %.2f", sentences[i], hit["score"])
 		}
 	}
 	return "no match"
@@ -123,7 +123,7 @@ func tellText(r map[string]any) string {
 	if len(lines) == 0 {
 		return "no text"
 	}
-	return fmt.Sprintf("%d lines, the first: %q", len(lines), lines[0]["text"])
+	return fmt.Sprintf("%d lines: %q ...", len(lines), lines[0]["text"])
 }
 
 // outcome is what became of one task of the demo.
