@@ -122,3 +122,23 @@ func TestTheTestsThatAreNamedExist(t *testing.T) {
 		}
 	}
 }
+
+// Each executor of the sources has a row in the README and a section in its
+// page.
+func TestEveryExecutorIsInTheManual(t *testing.T) {
+	t.Parallel()
+	programs, err := filepath.Glob(filepath.Join(root, "executors", "*", "cmd", "autobot-executor-*"))
+	if err != nil || len(programs) == 0 {
+		t.Fatalf("no executors: %v", err)
+	}
+	all := pages(t)
+	for _, program := range programs {
+		name := strings.TrimPrefix(filepath.Base(program), "autobot-executor-")
+		if !strings.Contains(all["README.md"], "\n| "+name+" | ") {
+			t.Errorf("README.md has no row for %s", name)
+		}
+		if !anchors(all["docs/executors.md"])[name] {
+			t.Errorf("docs/executors.md has no section %s", name)
+		}
+	}
+}

@@ -112,7 +112,7 @@ func tellMatch(r map[string]any) string {
 	for _, hit := range items(r, "results") {
 		index, _ := hit["index"].(float64)
 		if i := int(index); i >= 0 && i < len(sentences) {
-			return fmt.Sprintf("%q %.2f", sentences[i], hit["score"])
+			return fmt.Sprintf("%.2f %q", hit["score"], sentences[i])
 		}
 	}
 	return "no match"
