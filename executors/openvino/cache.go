@@ -3,6 +3,7 @@ package openvino
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -73,6 +74,23 @@ func dropFiles(folder string) (n int) {
 		}
 	}
 	return n
+}
+
+// room says whether what was written into a folder just now can be whole. The
+// library says nothing of a full disk and leaves half a file; it is removed.
+func (c *cache) room(folder string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, err := os.CreateTemp(folder, ".room-*")
+	if err == nil {
+		_, err = f.Write(make([]byte, 1<<20))
+		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	if err == nil {
+		return nil
+	}
+	dropFiles(folder)
+	return fmt.Errorf("%s is not kept: %w", folder, err)
 }
 
 // end writes the checksums of a folder in which nobody compiles any more, and

@@ -277,7 +277,7 @@ func TestACacheThatCannotBeWrittenCostsAWarning(t *testing.T) {
 	}
 	m.double.Clear(t, "full-cache")
 	do(t, m.Executor, "openvino", obj{"op": "unload_model", "model": "plus-one"}, nil)
-	if err := os.Chmod(m.cache, 0o777); err != nil { //nolint:gosec // what is tested
+	if err := os.Chmod(m.cache, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	if _, r := plusOne(t, m, "NPU"); !strings.Contains(r.warned("CACHE_UNUSABLE"), "can be written by others") {

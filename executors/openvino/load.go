@@ -118,7 +118,13 @@ func (m *models) cached(ctx context.Context, k key, w want, options ov.CompileOp
 		}
 		compiled, err := m.rt.Compile(ctx, w.path(), k.device, options)
 		var refused *ov.Error
-		if !errors.As(err, &refused) || m.devices.isLost(k.device, err) {
+		switch {
+		case err == nil && !compiled.FromCache():
+			if full := m.cache.room(folder); full != nil {
+				warnings = append(warnings, unusableCache(k, full))
+			}
+			return compiled, warnings, nil
+		case !errors.As(err, &refused) || m.devices.isLost(k.device, err):
 			return compiled, warnings, err
 		}
 		unusable = err
@@ -128,8 +134,11 @@ func (m *models) cached(ctx context.Context, k key, w want, options ov.CompileOp
 	if err != nil {
 		return nil, nil, err
 	}
-	return compiled, append(warnings, executors.Warning{Code: "CACHE_UNUSABLE",
-		Message: fmt.Sprintf("model %s was compiled without the cache: %v", k.name, unusable)}), nil
+	return compiled, append(warnings, unusableCache(k, unusable)), nil
+}
+
+func unusableCache(k key, why error) executors.Warning {
+	return executors.Warning{Code: "CACHE_UNUSABLE", Message: fmt.Sprintf("model %s was compiled without the cache: %v", k.name, why)}
 }
 
 // fixedShapes gives each input its only shape, for a device that needs that: one text

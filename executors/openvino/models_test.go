@@ -48,7 +48,7 @@ func TestTheModelUsedLongestAgoMakesRoom(t *testing.T) {
 	t.Parallel()
 	e := on(t, shelfOfLarge(t, "a", "b", "c"), func(s *Settings) { s.MaxLoadedMB = 100 })
 	for _, name := range []string{"a", "b", "a", "c"} {
-		take(t, t.Context(), e, name).release()
+		take(t, e, name).release()
 	}
 	if got := e.models.names(); !got["a"] || got["b"] || !got["c"] {
 		t.Errorf("loaded: %v", got)
@@ -58,7 +58,7 @@ func TestTheModelUsedLongestAgoMakesRoom(t *testing.T) {
 func TestModelsInUseAreNotUnloaded(t *testing.T) {
 	t.Parallel()
 	e := on(t, shelfOfLarge(t, "a", "b", "c"), func(s *Settings) { s.MaxLoadedMB = 100 })
-	a, b := take(t, t.Context(), e, "a"), take(t, t.Context(), e, "b")
+	a, b := take(t, e, "a"), take(t, e, "b")
 	err := fails(t, e, "openvino", obj{"op": "load_model", "model": "c", "device": "CPU"}, executors.CodeResourceExhausted, "models in use take about 80 of 100 MiB", "max_loaded_mb")
 	if !err.Retryable || err.Delay == 0 {
 		t.Errorf("%+v", err)
@@ -75,7 +75,7 @@ func TestModelsInUseAreNotUnloaded(t *testing.T) {
 	}
 	a.release()
 	a.release() // once is enough
-	take(t, t.Context(), e, "c").release()
+	take(t, e, "c").release()
 	b.release()
 }
 
@@ -94,8 +94,8 @@ func TestAModelLargerThanAllMemoryIsRefusedForGood(t *testing.T) {
 func TestIdleModelsAreUnloaded(t *testing.T) {
 	t.Parallel()
 	e := on(t, shelfOfLarge(t, "a", "b"), func(s *Settings) { s.IdleUnload = time.Hour })
-	used := take(t, t.Context(), e, "a")
-	take(t, t.Context(), e, "b").release()
+	used := take(t, e, "a")
+	take(t, e, "b").release()
 	e.models.sweep(time.Now().Add(59 * time.Minute))
 	if got := e.models.names(); !got["a"] || !got["b"] {
 		t.Errorf("before its time: %v", got)

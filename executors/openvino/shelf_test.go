@@ -1,7 +1,6 @@
 package openvino
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -39,7 +38,7 @@ func runTests(t *testing.T, pattern string, env ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), self, "-test.run="+pattern, "-test.count=1", "-test.v") //nolint:gosec // ourselves
+	cmd := exec.CommandContext(t.Context(), self, "-test.run="+pattern, "-test.count=1", "-test.v")
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS") {
@@ -231,9 +230,9 @@ func wantOf(t testing.TB, e *Executor, name, device string) want {
 }
 
 // take acquires a model.
-func take(t testing.TB, ctx context.Context, e *Executor, name string) *lease {
+func take(t testing.TB, e *Executor, name string) *lease {
 	t.Helper()
-	l, err := e.models.acquire(ctx, wantOf(t, e, name, "CPU"), func(executors.Progress) {})
+	l, err := e.models.acquire(t.Context(), wantOf(t, e, name, "CPU"), func(executors.Progress) {})
 	if err != nil {
 		t.Fatal(err)
 	}
