@@ -14,6 +14,7 @@ func (r *run) execute() (executors.Result, error) {
 	begin := time.Now()
 	stop := context.AfterFunc(r.ctx, func() { r.abort(r.ctx.Err()) })
 	defer stop()
+	defer r.settled()
 
 	resumed, err := r.openOrResume()
 	if err != nil {

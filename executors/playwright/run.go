@@ -40,7 +40,8 @@ type run struct {
 	taken    map[string]bool // names of artifacts
 
 	mu      sync.Mutex
-	ended   error // why abort was called
+	ended   error         // why abort was called
+	force   []*time.Timer // of abort
 	closing sync.WaitGroup
 	watch   sync.WaitGroup
 	files   sync.Mutex // guards taken and announce: downloads end on goroutines of their own
@@ -69,6 +70,21 @@ func (r *run) abort(why error) {
 	close(r.over)
 	if s := r.surface; s != nil {
 		r.closing.Go(s.close)
+		// Closing ends whatever call is under way. Should one go on, what it
+		// waits for is ended.
+		r.force = []*time.Timer{
+			time.AfterFunc(closeWait+time.Second, s.browser.kill),
+			time.AfterFunc(2*closeWait+time.Second, s.browser.driver.kill),
+		}
+	}
+}
+
+// settled stops what abort has begun, once the work has ended.
+func (r *run) settled() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, timer := range r.force {
+		timer.Stop()
 	}
 }
 

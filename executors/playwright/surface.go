@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -96,7 +97,7 @@ func (e *Executor) openIn(ctx context.Context, b *browser, p *plan, rec *recorde
 	})
 	defer stop()
 	s.ctx, err = b.pw.NewContext(e.contextOptions(p, s.lane))
-	opened.Store(true)
+	opened.Store(err == nil)
 	if err != nil {
 		s.closing.Store(true)
 		_ = s.lane.Close()
@@ -297,13 +298,32 @@ func (s *surface) close() {
 	first := time.AfterFunc(closeWait, s.browser.kill)
 	second := time.AfterFunc(2*closeWait, s.browser.driver.kill)
 	if s.browser.driver.alive() {
-		_ = s.ctx.Close() // fails when the browser has gone
+		if err := s.ctx.Close(); err != nil && s.browser.alive() {
+			fmt.Fprintf(os.Stderr, "executor playwright: close a browser context: %s\n", oneLine(err))
+		}
 	}
 	first.Stop()
 	second.Stop()
-	_ = s.lane.Close() // only connections are left to it
+	s.closeLane()
 	s.work.Wait()
 	s.rec.Load().work.Wait()
 	s.pool.release(s.browser)
 	close(s.closed)
+}
+
+// closeLane cuts the connections of the surface. Those that are slow to end
+// are left to the pool, which waits for them when it is closed.
+func (s *surface) closeLane() {
+	done := make(chan struct{})
+	s.pool.work.Go(func() {
+		defer close(done)
+		_ = s.lane.Close() // only connections are left to it
+	})
+	timer := time.NewTimer(closeWait)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		fmt.Fprintln(os.Stderr, "executor playwright: the connections of a task are slow to end")
+	}
 }
