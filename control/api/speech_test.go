@@ -254,3 +254,36 @@ func TestACallerWhoGoesCancelsTheSpeech(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// Whatever is sent becomes a task that the queue takes, or a refusal.
+func FuzzSpeechRequest(f *testing.F) {
+	for _, seed := range []string{
+		`{"input":"Hello."}`, `{"model":"tts-1","input":"Hi","voice":"de","response_format":"flac","speed":2}`,
+		`{"input":"a","speed":1e400}`, `{"input":"a","speed":-0}`, `{"input":"\u0000","voice":"\n"}`, `[]`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var req SpeechRequest
+		if _, err := decodeObject(body, "", &req); err != nil {
+			return
+		}
+		s, err := req.submission()
+		if err != nil {
+			return
+		}
+		if err := s.Validate(); err != nil {
+			t.Errorf("%s became a task that the queue refuses: %v", body, err)
+		}
+		var payload struct {
+			Text string `json:"text"`
+			Rate *int   `json:"rate_wpm"`
+		}
+		if err := json.Unmarshal(s.Payload, &payload); err != nil || strings.TrimSpace(payload.Text) == "" {
+			t.Errorf("%s became %s, %v", body, s.Payload, err)
+		}
+		if payload.Rate != nil && (*payload.Rate < slowestWords || *payload.Rate > fastestWords) {
+			t.Errorf("%s became %s", body, s.Payload)
+		}
+	})
+}
