@@ -23,7 +23,7 @@ type batcher struct {
 	waiting []*sequence
 	wake    chan struct{}
 	stop    context.CancelFunc
-	done    chan struct{}
+	loops   sync.WaitGroup
 }
 
 // sequence is one text on its way through a model.
@@ -58,13 +58,15 @@ func (l *lease) batch() (*batcher, error) {
 		ctx, stop := context.WithCancel(l.owner.life)
 		b := &batcher{
 			owner: l.owner, model: l.model, shape: shape, limit: l.owner.settings.MaxBatch,
-			wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
+			wake: make(chan struct{}, 1), stop: stop,
 		}
 		if shape.most > 0 && (shape.rows > 0 || shape.most < b.limit) {
 			b.limit = shape.most // a fixed number of rows is computed whether they are filled or not
 		}
 		l.batcher = b
-		go b.loop(ctx)
+		for range l.owner.settings.Slots {
+			b.loops.Go(func() { b.loop(ctx) })
+		}
 	})
 	return l.batcher, nil
 }
@@ -114,7 +116,6 @@ func (b *batcher) poke() {
 }
 
 func (b *batcher) loop(ctx context.Context) {
-	defer close(b.done)
 	for {
 		list := b.take()
 		if len(list) == 0 {
@@ -148,7 +149,9 @@ func (b *batcher) take() []*sequence {
 			rest = append(rest, s)
 		}
 	}
-	b.waiting = rest
+	if b.waiting = rest; len(rest) > 0 {
+		b.poke() // another loop may be idle
+	}
 	return list
 }
 
@@ -256,6 +259,5 @@ func pool(t ov.Tensor, list []*sequence, rows, length int, kind string) ([][]flo
 // close ends the batcher; whoever still waits gets the end of their context.
 func (b *batcher) close() {
 	b.stop()
-	b.poke()
-	<-b.done
+	b.loops.Wait()
 }

@@ -93,6 +93,19 @@ func (c *cache) room(folder string) error {
 	return fmt.Errorf("%s is not kept: %w", folder, err)
 }
 
+// forget removes what was compiled of a model: it may be of another one.
+func (c *cache) forget(sum string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	folders, err := filepath.Glob(filepath.Join(c.dir, "*", sum))
+	if err != nil || c.dir == "" || sum == "" {
+		return
+	}
+	for _, folder := range folders {
+		dropFiles(folder)
+	}
+}
+
 // end writes the checksums of a folder in which nobody compiles any more, and
 // makes room on the disk.
 func (c *cache) end(folder string) {

@@ -2,6 +2,7 @@ package openvino
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -282,5 +283,74 @@ func TestACacheThatCannotBeWrittenCostsAWarning(t *testing.T) {
 	}
 	if _, r := plusOne(t, m, "NPU"); !strings.Contains(r.warned("CACHE_UNUSABLE"), "can be written by others") {
 		t.Errorf("a cache that others can write: %v", r.result.Warnings)
+	}
+}
+
+func TestTensorsThatAnNPUDoesNotTakeRunElsewhere(t *testing.T) {
+	t.Parallel()
+	if !alone(t) {
+		return
+	}
+	m := doubled(t, withNPU, nil)
+	row := func(n int) obj {
+		ids := make([]int64, n)
+		for i := range ids {
+			ids[i] = 4
+		}
+		return obj{"input_ids": obj{"data": [][]int64{ids}}, "attention_mask": obj{"data": [][]int64{ids}}}
+	}
+	for n, want := range map[int]string{64: "NPU", 128: "NPU", 9: "CPU"} {
+		var out inferred
+		r := do(t, m.Executor, "npu_inference", obj{"model": "texts", "inputs": row(n)}, &out)
+		if out.Device != want || (want == "CPU") != strings.Contains(r.warned("DEVICE_FALLBACK"), "static_shapes") || out.Outputs["y"].Shape[1] != int64(n) {
+			t.Errorf("%d tokens: on %s, %v, %v", n, out.Device, out.Outputs["y"].Shape, r.result.Warnings)
+		}
+	}
+	fails(t, m.Executor, "npu_inference", obj{"model": "texts", "device": "NPU", "inputs": row(9)}, executors.CodeInvalidInput, "input_ids i64 [1,64]")
+	var loaded struct {
+		Device string `json:"device"`
+		Bytes  int64  `json:"bytes"`
+	}
+	do(t, m.Executor, "openvino", obj{"op": "load_model", "model": "texts"}, &loaded)
+	if loaded.Device != "NPU" || len(m.models.names()) != 1 {
+		t.Errorf("%+v, %v", loaded, m.models.names())
+	}
+	m.models.mu.Lock()
+	defer m.models.mu.Unlock()
+	lengths := 0
+	for k := range m.models.loaded {
+		if k.device == "NPU" {
+			lengths++
+		}
+	}
+	if lengths != 3 {
+		t.Errorf("ready for %d of 3 lengths", lengths)
+	}
+}
+
+func TestALibraryOfAnotherReleaseInTheFolderIsTold(t *testing.T) {
+	t.Parallel()
+	if !alone(t) {
+		return
+	}
+	m := doubled(t, withNPU, nil)
+	_ = m.Close()
+	if err := os.WriteFile(filepath.Join(m.double.Dir, "libopenvino_c.so.2460"), []byte("older"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e, err := NewAt(m.settings, m.layout, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close() }()
+	d, err := e.Describe(t.Context())
+	if err != nil || !d.Ready || !strings.Contains(strings.Join(d.Reasons, "\n"), "libopenvino_c.so.2460 is not used") {
+		t.Errorf("%+v, %v", d, err)
+	}
+	h := e.Health(t.Context())
+	for _, want := range []string{"libopenvino_c.so.2641", "NPU driver 1688", "libopenvino_c.so.2460 is not used"} {
+		if !h.Ready || !strings.Contains(h.Message, want) {
+			t.Errorf("health %+v does not say %q", h, want)
+		}
 	}
 }

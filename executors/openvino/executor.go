@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/autobot-fleet/autobot/executors"
@@ -42,6 +44,9 @@ type Executor struct {
 	mu         sync.Mutex
 	rt         *ov.Runtime
 	models     *models
+	notes      []string // what a person should know of the runtime
+	opening    atomic.Bool
+	said       sync.Map
 	closed     bool
 	tokenizers map[string]*wordpiece.Tokenizer // by file and content
 	keys       map[string]ocr.Keys             // the same
@@ -110,6 +115,7 @@ func (e *Executor) Describe(ctx context.Context) (executors.Description, error) 
 		return d, nil
 	}
 	d.Ready = true
+	d.Reasons = append(d.Reasons, e.notes...)
 	devices, err := rt.Devices()
 	if err == nil {
 		for _, name := range devices {
@@ -148,11 +154,20 @@ func (e *Executor) Health(context.Context) executors.Health {
 	if err != nil {
 		return executors.Health{Message: err.Error()}
 	}
-	h := executors.Health{Ready: true}
+	h := executors.Health{Ready: true, Message: about(rt, e.notes)}
 	if h.Devices, err = rt.Devices(); err != nil {
 		h.Ready, h.Message = false, err.Error()
 	}
 	return h
+}
+
+// about says which library and driver are in use.
+func about(rt *ov.Runtime, notes []string) string {
+	text := rt.Library()
+	if npu := rt.NPU(); npu.Available {
+		text += fmt.Sprintf(", NPU driver %s %v", npu.Driver, npu.DriverFiles)
+	}
+	return strings.Join(append([]string{text}, notes...), "; ")
 }
 
 // open loads the runtime once. A runtime that was installed later is found at
@@ -168,17 +183,31 @@ func (e *Executor) open() (*ov.Runtime, error) {
 	}
 	dir, _, err := e.layout.OpenVINO()
 	if err == nil {
-		var options []ov.Option
+		e.notes = nil
+		options := []ov.Option{ov.WithWarnings(e.note)}
 		if e.cacheDir != "" {
 			options = append(options, ov.WithCacheDir(e.cacheDir))
 		}
+		e.opening.Store(true)
 		e.rt, err = ov.Open(dir, options...)
+		e.opening.Store(false)
 	}
 	if err != nil {
 		return nil, executors.Errorf(executors.CodeEngineUnavailable, "%v", err)
 	}
 	e.models = newModels(e.rt, e.settings, e.cacheDir)
 	return e.rt, nil
+}
+
+// note prints what the runtime says, once, into the agent's log, and keeps what
+// it says while it is opened.
+func (e *Executor) note(text string) {
+	if _, before := e.said.LoadOrStore(text, true); !before {
+		fmt.Fprintln(os.Stderr, text) //nolint:forbidigo // the log of an executor
+	}
+	if e.opening.Load() {
+		e.notes = append(e.notes, text)
+	}
 }
 
 // Close frees all models and the runtime. No task may run.

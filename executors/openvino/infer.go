@@ -10,10 +10,11 @@ import (
 	"slices"
 
 	"github.com/autobot-fleet/autobot/executors"
+	"github.com/autobot-fleet/autobot/executors/engines"
 	"github.com/autobot-fleet/autobot/executors/openvino/ov"
 )
 
-// maxTensorBytes bounds one input of op infer.
+// maxTensorBytes bounds the inputs of op infer.
 const maxTensorBytes = 256 << 20
 
 // inferPayload is the payload of op infer: tensors by the names of the model's
@@ -33,6 +34,8 @@ type tensorPayload struct {
 	DType    string          `json:"dtype"` // default: the port's
 	Data     json.RawMessage `json:"data"`
 	Artifact string          `json:"artifact"`
+
+	numbers []json.Number // of Data
 }
 
 // tensorOutput is one output. Data is left out where it is in a file.
@@ -52,9 +55,10 @@ func (e *Executor) infer(ctx context.Context, task executors.Task) (executors.Re
 	if err != nil {
 		return executors.Result{}, err
 	}
-	if len(w.card.StaticShapes) > 0 {
-		w.length = longest(p.Inputs, w.card.StaticShapes)
+	if err := p.read(); err != nil {
+		return executors.Result{}, err
 	}
+	w.length, w.open = sequenceLength(p.Inputs, w.card)
 	l, err := e.models.acquire(ctx, w, task.Progress)
 	if err != nil {
 		return executors.Result{}, err
@@ -83,20 +87,45 @@ func (e *Executor) infer(ctx context.Context, task executors.Task) (executors.Re
 	return r, err
 }
 
-// longest is the smallest static shape that holds the sequences of inputs.
-func longest(inputs map[string]tensorPayload, shapes []int) int {
-	n := int64(0)
+// read reads the numbers of all inputs, and their shapes where none is given.
+func (p *inferPayload) read() error {
+	for _, name := range slices.Sorted(maps.Keys(p.Inputs)) {
+		t := p.Inputs[name]
+		if (t.Data == nil) == (t.Artifact == "") {
+			return executors.Invalid("inputs."+name, "give either data or artifact")
+		}
+		if t.Data == nil {
+			continue
+		}
+		nested, list, err := flatten(t.Data)
+		if err != nil {
+			return executors.Invalid("inputs."+name+".data", "%v", err)
+		}
+		if t.numbers = list; t.Shape == nil {
+			t.Shape = nested
+		}
+		p.Inputs[name] = t
+	}
+	return nil
+}
+
+// sequenceLength is the static shape of a model of texts that inputs have. open
+// says that they have none of them: tensors are not padded, because what comes
+// out would be padded too.
+func sequenceLength(inputs map[string]tensorPayload, card engines.Card) (length int, open bool) {
+	if len(card.StaticShapes) == 0 || len(inputs) == 0 {
+		return 0, false
+	}
 	for _, t := range inputs {
-		if len(t.Shape) == 2 {
-			n = max(n, t.Shape[1])
+		if len(t.Shape) != 2 || t.Shape[0] != 1 || length != 0 && t.Shape[1] != int64(length) {
+			return card.StaticShapes[0], true
 		}
+		length = int(t.Shape[1])
 	}
-	for _, s := range shapes {
-		if int64(s) >= n {
-			return s
-		}
+	if !slices.Contains(card.StaticShapes, length) {
+		return card.StaticShapes[0], true
 	}
-	return 0
+	return length, false
 }
 
 // tensors runs the model on what the payload gives.
@@ -117,8 +146,16 @@ func (e *Executor) tensors(ctx context.Context, task executors.Task, l *lease, p
 		_, outputs, err := l.see(ctx, img)
 		return outputs, err
 	}
+	if p.large() {
+		done, err := e.holdPicture(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
 	inputs := map[string]ov.Tensor{}
 	known := l.compiled.Inputs()
+	total := 0
 	for _, name := range slices.Sorted(maps.Keys(p.Inputs)) {
 		at := slices.IndexFunc(known, func(port ov.Port) bool { return port.Name == name })
 		if at < 0 {
@@ -129,12 +166,27 @@ func (e *Executor) tensors(ctx context.Context, task executors.Task, l *lease, p
 			return nil, err
 		}
 		inputs[name] = t
+		if total += len(t.Bytes()); total > maxTensorBytes {
+			err := executors.Errorf(executors.CodeTooLarge, "inputs: take more than %d bytes together", maxTensorBytes)
+			err.Field = "inputs"
+			return nil, err
+		}
 	}
 	outputs, err := l.owner.infer(ctx, l.model, inputs)
 	if errors.Is(err, ov.ErrInput) {
 		return nil, executors.Invalid("inputs", "%v", err)
 	}
 	return outputs, err
+}
+
+// large reports inputs that do not fit into a payload.
+func (p *inferPayload) large() bool {
+	for _, t := range p.Inputs {
+		if t.Artifact != "" {
+			return true
+		}
+	}
+	return false
 }
 
 func ports(list []ov.Port) string {

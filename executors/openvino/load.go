@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/autobot-fleet/autobot/executors"
@@ -22,10 +23,21 @@ func (m *models) load(ctx context.Context, k key, w want) (*model, error) {
 	if err := w.card.Verify(w.dir); err != nil {
 		return nil, loadFailed(k, err)
 	}
+	before, err := os.Stat(w.path())
+	if err != nil {
+		return nil, loadFailed(k, err)
+	}
 	began := time.Now()
 	compiled, warnings, err := m.compile(ctx, k, w)
 	if err != nil {
 		return nil, err
+	}
+	if after, err := os.Stat(w.path()); err != nil || !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {
+		compiled.Close()
+		m.cache.forget(fileSum(w.card, k.file))
+		e := loadFailed(k, errors.New("its file was replaced meanwhile"))
+		e.Retryable = true
+		return nil, e
 	}
 	x := &model{
 		key: k, card: w.card, compiled: compiled, requests: make(chan *ov.Request, m.settings.Slots),
@@ -73,7 +85,7 @@ func (x *model) ready(slots int) error {
 
 // compile compiles a model, with the cache where that works.
 func (m *models) compile(ctx context.Context, k key, w want) (*ov.Compiled, []executors.Warning, error) {
-	options := ov.CompileOptions{CacheKey: fileSum(w.card, k.file), Precision: k.precision, Threads: m.settings.Threads}
+	options := ov.CompileOptions{CacheKey: fileSum(w.card, k.file), Precision: k.precision, Threads: threads(m.settings.Threads)}
 	if !dynamic(k.device) {
 		options.Threads = 0
 		var err error
@@ -98,6 +110,15 @@ func (m *models) compile(ctx context.Context, k key, w want) (*ov.Compiled, []ex
 		return nil, nil, m.lostDevice(k.device, err)
 	}
 	return nil, nil, loadFailed(k, err)
+}
+
+// threads bounds the processors of an inference where nobody did: a process that
+// may use less than the machine has would only be slowed down by the others.
+func threads(set int) int {
+	if allowed := runtime.GOMAXPROCS(0); set == 0 && allowed < runtime.NumCPU() {
+		return allowed
+	}
+	return set
 }
 
 // cached compiles a model with the cache. A cache that cannot be used costs a
@@ -165,7 +186,7 @@ func fixedShapes(w want, length int) (map[string][]int64, error) {
 
 // loadFailed says that a model cannot be used. A file that is not readable now
 // may be later; one that is wrong stays so.
-func loadFailed(k key, err error) error {
+func loadFailed(k key, err error) *executors.Error {
 	e := executors.Errorf(executors.CodeModelLoadFailed, "model %s (%s) does not load for %s: %v", k.name, k.file, k.device, err)
 	var path *os.PathError
 	e.Retryable = errors.As(err, &path) && !errors.Is(err, fs.ErrNotExist)

@@ -3,7 +3,9 @@ package openvino
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/autobot-fleet/autobot/executors"
 )
@@ -13,7 +15,8 @@ type modelPayload struct {
 	seed
 }
 
-// loadModel is op load_model: the model is ready before the first task.
+// loadModel is op load_model: the model is ready before the first task, with
+// all its files, and on a device with fixed sizes for each of them.
 func (e *Executor) loadModel(ctx context.Context, task executors.Task) (executors.Result, error) {
 	var p modelPayload
 	if err := executors.DecodePayload(task, &p); err != nil {
@@ -23,20 +26,55 @@ func (e *Executor) loadModel(ctx context.Context, task executors.Task) (executor
 	if err != nil {
 		return executors.Result{}, err
 	}
-	if n := len(w.card.StaticShapes); n > 0 {
-		w.length = w.card.StaticShapes[0]
+	files, lengths := []string{w.card.Model}, w.card.StaticShapes
+	if o := w.card.OCR; o != nil {
+		files = slices.DeleteFunc([]string{o.Detector, o.Recogniser, o.Orientation}, func(f string) bool { return f == "" })
 	}
-	l, err := e.models.acquire(ctx, w, task.Progress)
-	if err != nil {
-		return executors.Result{}, err
+	if len(lengths) == 0 {
+		lengths = []int{0}
 	}
-	defer l.release()
+	var all loading
+	for _, w.file = range files {
+		for _, w.length = range lengths {
+			l, err := e.models.acquire(ctx, w, task.Progress)
+			if err != nil {
+				return executors.Result{}, err
+			}
+			all.add(l)
+			fixed := !dynamic(l.key.device)
+			l.release()
+			if !fixed {
+				break
+			}
+		}
+	}
 	r, err := encode(opLoad, map[string]any{
-		"model": info(w.card, w.card.Model), "device": l.device, "compiled_ms": l.took.Milliseconds(),
-		"from_cache": l.compiled.FromCache(), "bytes": l.bytes,
-	}, l.warnings)
-	r.Load = l.load
+		"model": info(w.card, w.card.Model), "device": all.device, "compiled_ms": all.took.Milliseconds(), "from_cache": !all.compiled, "bytes": all.bytes,
+	}, all.warnings)
+	r.Load = all.load
 	return r, err
+}
+
+// loading sums up what was loaded.
+type loading struct {
+	device     string
+	took, load time.Duration
+	compiled   bool // one of them was not in the cache
+	bytes      int64
+	warnings   []executors.Warning
+}
+
+func (all *loading) add(l *lease) {
+	all.device = l.device
+	all.took += l.took
+	all.load += l.load
+	all.bytes += l.bytes
+	all.compiled = all.compiled || !l.compiled.FromCache()
+	for _, w := range l.warnings {
+		if !slices.Contains(all.warnings, w) {
+			all.warnings = append(all.warnings, w)
+		}
+	}
 }
 
 // unloadModel is op unload_model. Tasks that use the model end first.

@@ -24,7 +24,8 @@ type want struct {
 	file      string // of the card, to load
 	device    string // as asked: "" or AUTO, or an explicit one
 	precision string
-	length    int // tokens of the only sequence that a device without open dimensions is compiled for, 0: as the model is
+	open      bool // the input is of a size that devices with fixed ones do not take
+	length    int  // tokens of the only sequence that a device without open dimensions is compiled for, 0: as the model is
 }
 
 // path is where the file of a model is.
@@ -151,6 +152,10 @@ func (m *models) acquire(ctx context.Context, w want, progress func(executors.Pr
 	}
 	var failed []executors.Warning
 	for i, c := range choices {
+		if w.open && !dynamic(c.device) && c.auto && i < len(choices)-1 {
+			failed = append(failed, fallback(c.device+" takes only inputs of the card's static_shapes", choices[i+1].device))
+			continue
+		}
 		k := key{name: w.card.Name, file: w.file, digest: w.digest, device: c.device, precision: w.precision}
 		if !dynamic(c.device) {
 			k.length = w.length

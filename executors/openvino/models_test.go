@@ -270,3 +270,27 @@ func TestModelsSurviveACrowd(t *testing.T) {
 	_ = m.Close()
 	m.double.Await(t, "core freed: 0 models, 0 compiled, 0 requests, 0 tensors, 0 ports left", 1)
 }
+
+func TestAModelThatIsReplacedWhileItIsCompiledIsNotMistaken(t *testing.T) {
+	t.Parallel()
+	if !alone(t) {
+		return
+	}
+	m := doubled(t, ovtest.DoubleOptions{}, nil)
+	m.double.Set(t, "hold-compile")
+	failed := make(chan ran, 1)
+	go func() {
+		failed <- run(t.Context(), t, m.Executor, "npu_inference", obj{"model": "plus-one", "device": "CPU", "inputs": four}, nil)
+	}()
+	m.double.Await(t, "compiling", 1)
+	addModel(t, m.shelf, engines.Card{Name: "plus-one", Task: engines.TaskInfer, Revision: "r2"}, map[string][]byte{"model.onnx": []byte("in x f32 1,4\nout z f32 1,4\n")})
+	m.double.Clear(t, "hold-compile")
+	if r := <-failed; r.err == nil || r.err.Code != executors.CodeModelLoadFailed || !r.err.Retryable {
+		t.Errorf("%v", r.err)
+	}
+	var out inferred
+	do(t, m.Executor, "npu_inference", obj{"model": "plus-one", "device": "CPU", "inputs": four}, &out)
+	if out.Outputs["z"].Data == nil {
+		t.Errorf("%+v", out)
+	}
+}

@@ -28,21 +28,7 @@ func tensor(task executors.Task, field string, port ov.Port, p tensorPayload) (o
 			return ov.Tensor{}, executors.Invalid(field+".dtype", "must be one of %v, got %q", slices.Sorted(maps.Keys(elementTypes)), cut(p.DType))
 		}
 	}
-	if (p.Data == nil) == (p.Artifact == "") {
-		return ov.Tensor{}, executors.Invalid(field, "give either data or artifact")
-	}
-	shape := p.Shape
-	var numbers []json.Number
-	if p.Data != nil {
-		nested, list, err := flatten(p.Data)
-		if err != nil {
-			return ov.Tensor{}, executors.Invalid(field+".data", "%v", err)
-		}
-		numbers = list
-		if shape == nil {
-			shape = nested
-		}
-	}
+	shape, numbers := p.Shape, p.numbers
 	if shape == nil {
 		return ov.Tensor{}, executors.Invalid(field+".shape", "is required with an artifact")
 	}
