@@ -216,7 +216,11 @@ func (r *run) failureShot() {
 		if err != nil {
 			return err
 		}
-		answer, err := cdp.Send("Page.captureScreenshot", map[string]any{"format": "png"})
+		shoot := func() (any, error) { return cdp.Send("Page.captureScreenshot", map[string]any{"format": "png"}) }
+		answer, err := shoot()
+		for tries := 1; err != nil && tries < 4 && strings.Contains(err.Error(), notDrawn); tries++ {
+			answer, err = shoot() // a busy machine: the browser gave up on a frame
+		}
 		if err != nil {
 			return err
 		}
