@@ -153,8 +153,10 @@ type MonitorSide interface {
 	// Promote moves up to n due delayed tasks to their queues and returns
 	// how many, and when the next one is due (zero: none waits).
 	Promote(ctx context.Context, n int) (moved int, next time.Duration, err error)
-	// Expire deletes up to n ended tasks that are past their retention.
-	Expire(ctx context.Context, l Lease, n int) (deleted int, err error)
+	// Expire looks at up to n ended tasks that are past their retention and
+	// deletes those that nothing keeps any longer. more says that it looked at
+	// as many as it may at once.
+	Expire(ctx context.Context, l Lease, n int) (deleted int, more bool, err error)
 	// Discover walks the server for queues that only foreign clients use, and
 	// gives everybody the tasks in the inboxes of workers that take none.
 	Discover(ctx context.Context) error

@@ -287,12 +287,12 @@ func (s *fakeServer) delay(id string, d time.Duration) {
 	})
 }
 
-func (s *fakeServer) Expire(ctx context.Context, l queue.Lease, _ int) (int, error) {
+func (s *fakeServer) Expire(ctx context.Context, l queue.Lease, _ int) (int, bool, error) {
 	if err := s.lock(ctx, "expire", true); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer s.mu.Unlock()
-	return 0, s.check(l, "")
+	return 0, false, s.check(l, "")
 }
 
 func (s *fakeServer) Discover(ctx context.Context) error {

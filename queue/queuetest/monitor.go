@@ -83,7 +83,7 @@ var monitorTests = []test{
 		w.wantErr(err, queue.ErrNotLeader)
 		_, err = w.b.Reap(w.ctx, old, c.Queue, []string{c.ID})
 		w.wantErr(err, queue.ErrNotLeader)
-		_, err = w.b.Expire(w.ctx, old, 10)
+		_, _, err = w.b.Expire(w.ctx, old, 10)
 		w.wantErr(err, queue.ErrNotLeader)
 		w.wantStatus(c.ID, queue.StatusRunning)
 	}},
@@ -150,7 +150,7 @@ var monitorTests = []test{
 		m := w.join("w1")
 		c := m.claimOne(w.submit(queue.Submission{}))
 		m.finish(c, `{}`)
-		n, err := w.b.Expire(w.ctx, lease, 100)
+		n, _, err := w.b.Expire(w.ctx, lease, 100)
 		w.must(err)
 		w.equal("deleted too early", n, 0)
 		w.wantStatus(c.ID, queue.StatusCompleted)

@@ -113,7 +113,7 @@ func BenchmarkLongestScript(b *testing.B) {
 			if err := s.rdb.ZUnionStore(s.Context(), "autobot:completed", &redis.ZStore{Keys: []string{"autobot:completed"}, Weights: []float64{0}}).Err(); err != nil {
 				return err
 			}
-			_, err := s.b.Expire(s.Context(), l, 500)
+			_, _, err := s.b.Expire(s.Context(), l, 500)
 			return err
 		}},
 		{"reprioritise_100000", func(s *slow, _ []queue.Fence) error {

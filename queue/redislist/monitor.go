@@ -222,17 +222,18 @@ func (b *Backend) Promote(ctx context.Context, n int) (int, time.Duration, error
 }
 
 // Expire deletes ended tasks past their retention. See queue.MonitorSide.
-func (b *Backend) Expire(ctx context.Context, l queue.Lease, n int) (int, error) {
+func (b *Backend) Expire(ctx context.Context, l queue.Lease, n int) (deleted int, more bool, err error) {
+	n = min(n, 500)
 	keys := []string{b.key.leader(), b.key.epoch(), b.key.completed(), b.key.failed(), b.key.cancelled(), b.key.missing()}
-	v, err := b.run(ctx, scripts.expire, keys, l.Holder, strconv.FormatInt(l.Epoch, 10), b.o.RetentionCompleted.Milliseconds(), b.o.RetentionFailed.Milliseconds(), min(n, 500)).Slice()
+	v, err := b.run(ctx, scripts.expire, keys, l.Holder, strconv.FormatInt(l.Epoch, 10), b.o.RetentionCompleted.Milliseconds(), b.o.RetentionFailed.Milliseconds(), n).Slice()
 	if err != nil {
-		return 0, fmt.Errorf("expire ended tasks: %w", err)
+		return 0, false, fmt.Errorf("expire ended tasks: %w", err)
 	}
 	w, err := words(v)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	return int(parseInt(w[1])), monitorError(w[0])
+	return int(parseInt(w[1])), int(parseInt(w[2])) >= n, monitorError(w[0])
 }
 
 // emptyInboxes gives everybody the tasks that were placed on workers who are

@@ -258,14 +258,14 @@ func TestOddFields(t *testing.T) {
 		f.enqueue("general", "t1", "result_ttl", "100000")
 		f.finish(f.claimOne("t1"))
 		f.cli("ZADD autobot:completed 1 t1")
-		if n, err := f.b.Expire(t.Context(), f.lead(), 10); err != nil || n != 0 {
+		if n, _, err := f.b.Expire(t.Context(), f.lead(), 10); err != nil || n != 0 {
 			t.Fatalf("deleted %d, %v", n, err)
 		}
 		if _, err := f.b.Result(t.Context(), "t1"); err != nil {
 			t.Fatal(err)
 		}
 		f.cli("DEL task:t1:result", "ZADD autobot:completed 1 t1")
-		if n, err := f.b.Expire(t.Context(), f.lead(), 10); err != nil || n != 1 {
+		if n, _, err := f.b.Expire(t.Context(), f.lead(), 10); err != nil || n != 1 {
 			t.Fatalf("deleted %d, %v", n, err)
 		}
 	})
@@ -297,7 +297,7 @@ func TestOddFields(t *testing.T) {
 		f.lead()
 		f.cli("DEL autobot:epoch")
 		l := f.lead()
-		if _, err := f.b.Expire(t.Context(), l, 1); err != nil {
+		if _, _, err := f.b.Expire(t.Context(), l, 1); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -3,9 +3,13 @@
 -- KEYS  leader, epoch, completed, failed and cancelled index, missing set
 -- found the tasks in the indexes, with their result, failure and progress
 -- ARGV  prefix, holder, epoch, retention of completed (ms), of failed and cancelled (ms), how many at most
--- Returns {state, deleted}.
-if not leads(ARGV[2], ARGV[3]) then return {'not_leader', 0} end
+-- Returns {state, deleted, looked at}.
+if not leads(ARGV[2], ARGV[3]) then return {'not_leader', 0, 0} end
 local now, left, deleted = now_ms(), tonumber(ARGV[6]), 0
+-- An id that was looked for in vain and then found leaves its note behind.
+-- First, because a script that begins with a ZADD is refused when memory is
+-- full, and this one makes room.
+redis.call('ZREMRANGEBYSCORE', MISSING, '-inf', int(now - 3600000))
 for status, index in pairs(INDEX) do
   local keep = tonumber(status == 'completed' and ARGV[4] or ARGV[5])
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', index, '-inf', int(now - keep), 'LIMIT', 0, left)) do
@@ -24,6 +28,4 @@ for status, index in pairs(INDEX) do
     end
   end
 end
--- An id that was looked for in vain and then found leaves its note behind.
-redis.call('ZREMRANGEBYSCORE', MISSING, '-inf', int(now - 3600000))
-return {'ok', deleted}
+return {'ok', deleted, tonumber(ARGV[6]) - left}
