@@ -31,6 +31,9 @@ var (
 	ErrNotLeader = errors.New("this control plane is not the leader")
 	// ErrOwnerAlive says that a worker taken for dead has a heartbeat again.
 	ErrOwnerAlive = errors.New("the worker is alive")
+	// ErrNotList says that a queue's key, or that of its processing list, holds
+	// something other than a list.
+	ErrNotList = errors.New("the queue or its processing list is not a list")
 	// ErrUnblockRefused says that a blocked wait could not be ended early: it
 	// ends by itself after its block time.
 	ErrUnblockRefused = errors.New("the server does not let a blocked wait be ended early")

@@ -68,6 +68,8 @@ func (w *waiter) Wait(ctx context.Context, block time.Duration) (string, error) 
 		return id, nil
 	case errors.Is(err, redis.Nil):
 		return "", nil
+	case wrongType(err):
+		return "", fmt.Errorf("wait for queue %q: %w", w.name, queue.ErrNotList)
 	}
 	return "", fmt.Errorf("wait for queue %q: %w", w.name, err)
 }

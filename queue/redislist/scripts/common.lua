@@ -38,6 +38,7 @@ local function failover_key(worker) return P .. 'autobot:failover:' .. worker en
 -- caller calls again for the rest. The unit is one entry of a list that is
 -- searched, about 10 ns; the budget is about three milliseconds.
 local ITEM = 3000 -- the cost of a task whose lists are short
+local CALL = 200  -- of a look into one more list, however short
 local budget = 300000
 local function spend(n) budget = budget - n end
 local function spent() return budget <= 0 end
@@ -90,17 +91,17 @@ local function remove(key, id)
   local n = length(key)
   if n > 2 * PROBE then
     for _, first in ipairs({1, -1}) do
-      spend(PROBE)
+      spend(CALL + PROBE)
       if list('LPOS', key, id, 'RANK', first, 'MAXLEN', PROBE) then return redis.call('LREM', key, first, id) end
     end
   end
-  spend(n)
+  spend(CALL + n)
   return list('LREM', key, 1, id) or 0
 end
 
 -- holds says whether a list has the id.
 local function holds(key, id)
-  spend(length(key))
+  spend(CALL + length(key))
   return list('LPOS', key, id) and true or false
 end
 
@@ -125,6 +126,8 @@ local function fields(id, names)
     if v[i] then any = true end
   end
   if not any and redis.call('EXISTS', task_key(id)) == 0 then return nil, 'missing' end
+  -- No task waits in a processing list, whatever somebody has written.
+  if h.queue and (h.queue == 'processing' or string.sub(h.queue, -11) == ':processing') then h.queue = false end
   return h
 end
 

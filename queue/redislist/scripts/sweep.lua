@@ -186,8 +186,11 @@ local function take_inbox(c, r, now)
     -- everybody who looks for it later finds it where any other task is.
     local h = fields(id, {'type', 'priority'})
     local queue = h and type_queue(h) or 'normal:default'
-    redis.call('RPOPLPUSH', inbox, processing_key(queue))
-    if take(c, r, queue, id, now, inbox) == 'stop' then return end
+    if not list('RPOPLPUSH', inbox, processing_key(queue)) then
+      redis.call('RPOP', inbox)
+      redis.call('ZADD', DELAYED, int(now + 5000), id) -- then for everybody: see push
+      note(r, '', queue, 'quarantined', 'the queue or its processing list is not a list')
+    elseif take(c, r, queue, id, now, inbox) == 'stop' then return end
   end
 end
 
@@ -205,6 +208,10 @@ local function sweep(c, now)
   if c.p then promote(now, 100) end
   if c.m <= 0 then return r end
   if c.i then take_inbox(c, r, now) end
+  if spent() then
+    if c.m > 0 then r[8] = 1 end
+    return r
+  end
   if #c.q == 0 then return r end
   -- One command answers for an idle worker, whatever it watches.
   local lists = {}
