@@ -43,6 +43,7 @@ type claimer struct {
 	excluded   map[string]struct{}
 	exclNext   time.Time
 	full       map[string]bool // queues whose next task found no slot
+	broken     map[string]bool // queues that are no lists
 	watched    []string        // what keep was told
 	batch      int             // outcomes in one call
 }
@@ -56,7 +57,7 @@ type missingID struct {
 func newClaimer(w *Worker) *claimer {
 	return &claimer{
 		w: w, waiters: w.waiters, back: backoff.New(20*time.Millisecond, w.o.MaxBackoff),
-		extraPause: extraMin, excluded: map[string]struct{}{}, full: map[string]bool{}, batch: maxBatch,
+		extraPause: extraMin, excluded: map[string]struct{}{}, full: map[string]bool{}, broken: map[string]bool{}, batch: maxBatch,
 	}
 }
 
@@ -310,7 +311,7 @@ func (c *claimer) sweepExtra() (bool, error) {
 		c.extraAt = now.Add(extraMax)
 		return false, nil
 	}
-	r.Queues, r.Inbox = r.Queues[maxWaiters:], false
+	r.Queues, r.Inbox = c.unwaited(r.Free), false
 	before := c.claimed()
 	err := c.claim(r)
 	if c.extraPause = min(2*c.extraPause, extraMax); c.claimed() != before {
@@ -318,6 +319,19 @@ func (c *claimer) sweepExtra() (bool, error) {
 	}
 	c.extraAt = now.Add(c.extraPause)
 	return true, err
+}
+
+// unwaited lists the queues without a waiter of their own, in strict order like
+// those with one, whatever the order of sweeps is.
+func (c *claimer) unwaited(free []int) []string {
+	c.w.mu.Lock()
+	s := c.w.served
+	c.w.mu.Unlock()
+	if len(s.slots) != len(free) {
+		return nil // the executors changed just now
+	}
+	lists := s.open(s.queues, free, c.full)
+	return lists[min(maxWaiters, len(lists)):]
 }
 
 func (c *claimer) claimed() time.Time {
@@ -333,6 +347,9 @@ func (c *claimer) claim(r queue.ClaimRequest) error {
 	reply, err := c.w.o.Backend.Claim(ctx, r)
 	if err != nil && !isLeaseError(err) {
 		return err
+	}
+	if err == nil {
+		c.noteBroken(reply, r)
 	}
 	c.absorb(reply, r, began, true)
 	return err

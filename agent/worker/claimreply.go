@@ -97,7 +97,9 @@ func (c *claimer) absorb(reply queue.ClaimReply, r queue.ClaimRequest, began tim
 		}
 	}
 	for _, n := range reply.Notes {
-		c.note(n, r.Max > 0)
+		if !aboutQueue(n) {
+			c.note(n, r.Max > 0)
+		}
 	}
 	w.metrics.claimed.Add(float64(len(reply.Claims)))
 	for _, claim := range reply.Claims {
@@ -158,7 +160,7 @@ func (c *claimer) adjust() {
 	if len(lists) > maxWaiters {
 		lists = lists[:maxWaiters]
 	}
-	lists = slices.DeleteFunc(lists, func(q string) bool { return slices.Contains(paused, q) })
+	lists = slices.DeleteFunc(lists, func(q string) bool { return c.broken[q] || slices.Contains(paused, q) })
 	c.waiters.want(lists)
 }
 

@@ -188,6 +188,28 @@ func TestListsBeyondTheWaitersAreSwept(t *testing.T) {
 	})
 }
 
+func TestListsBeyondTheWaitersAreSweptInEveryOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2, func(o *Options) { o.Order = OrderWeighted })
+		var types []TypeStatus
+		for i := range 20 {
+			types = append(types, TypeStatus{Type: fmt.Sprintf("type%02d", i)})
+		}
+		r.h.status = []ExecutorStatus{{Name: "many", State: "ready", Concurrency: 9, Types: types}}
+		r.start()
+		rest(5 * time.Second)
+		for i := range 45 { // each priority goes first in some of the sweeps
+			rest(3 * time.Second) // until they are a second apart
+			id := fmt.Sprint("t", i)
+			r.q.add("type19", id, "type19")
+			rest(1100 * time.Millisecond)
+			r.wantStatus(id, queue.StatusCompleted)
+		}
+		r.wantCleanEnd()
+	})
+}
+
 func TestAPopOnADeadConnectionIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

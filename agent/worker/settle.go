@@ -147,6 +147,9 @@ func (c *claimer) settleFinished(runs []*run) error {
 	w.mu.Unlock()
 	if err == nil || isLeaseError(err) {
 		c.sweepAt = began.Add(sweepEvery)
+		if err == nil {
+			c.noteBroken(reply, *next)
+		}
 		c.absorb(reply, *next, began, true)
 	}
 	return err

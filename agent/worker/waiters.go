@@ -188,7 +188,8 @@ func (s *waiterSet) retryNow() {
 	}
 }
 
-// reconnected reports, once, that a connection works again.
+// reconnected reports, once, that a connection works again, or that one works
+// and a queue does not.
 func (s *waiterSet) reconnected() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -299,13 +300,19 @@ func (s *waiterSet) end(wt *waiter, id string, err error, back *backoff.Backoff)
 	if err != nil {
 		wt.conn = nil
 		wt.retryAt = time.Now().Add(back.Next())
+	}
+	switch {
+	case errors.Is(err, queue.ErrNotList):
+		s.again = true // the server answers; a sweep finds out about the queue
+	case err != nil:
 		if wt.want {
 			wt.failing = true
 			s.link.failed(waiterSource(wt.queue), err)
 		}
 		return
+	default:
+		back.Reset()
 	}
-	back.Reset()
 	if wt.failing {
 		wt.failing = false
 		s.again = true
