@@ -89,9 +89,6 @@ func (e *Executor) file(ctx context.Context, rec *recorder, name, path string) e
 	if err != nil {
 		return err
 	}
-	if err := syncFile(target); err != nil {
-		return err
-	}
 	if err := os.Rename(target, path); err != nil {
 		return fmt.Errorf("name the audio file: %w", err)
 	}
@@ -115,14 +112,6 @@ func runEncoder(ctx context.Context, f format, wav, target string) error {
 		return engineError(f.encoder+" ended well but wrote no file", lastLine(stderr))
 	}
 	return nil
-}
-
-func syncFile(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("open the audio file again: %w", err)
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // flacBlock is the number of samples in a FLAC frame, as its reference encoder

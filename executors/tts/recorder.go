@@ -151,16 +151,13 @@ func (r *recorder) scale(level float64, stop func() error) error {
 	return nil
 }
 
-// finish writes the header, makes the file durable and moves it to path, on
-// the same disk.
+// finish writes the header and moves the file to path, on the same disk. The
+// agent makes artifacts durable when it takes them; once is enough.
 func (r *recorder) finish(path string) error {
 	if r.header > 0 {
 		if _, err := r.file.WriteAt(wavHeader(r.to, uint32(r.out*bytesPerSample)), 0); err != nil {
 			return fmt.Errorf("write the WAV header: %w", err)
 		}
-	}
-	if err := r.file.Sync(); err != nil {
-		return fmt.Errorf("sync the audio file: %w", err)
 	}
 	if err := r.file.Close(); err != nil {
 		return fmt.Errorf("close the audio file: %w", err)
