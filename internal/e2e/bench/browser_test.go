@@ -79,18 +79,21 @@ func browserRig(b *testing.B, address string, contexts int) *rig {
 }
 
 // BenchmarkBrowserTask measures a task in a warm browser, from submission to
-// result, next to chromedp doing the same.
+// result, next to chromedp doing the same, and to Playwright for Python, which
+// has the same driver.
 func BenchmarkBrowserTask(b *testing.B) {
 	address := formPage(b)
 	r := browserRig(b, address, 2)
-	c := startChrome(b, r)
-	var ours, bare times
+	c, p := startChrome(b, r), startPeer(b, "browser", browserPath(b))
+	p.ask(map[string]any{"url": address, "runs": 3})
+	var ours, bare, python times
 	for range 3 {
 		if _, err := c.one(address); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for b.Loop() {
+		python = append(python, p.ask(map[string]any{"url": address, "runs": 4}).times()...)
 		for range 4 {
 			took, err := c.one(address)
 			if err != nil {
@@ -102,8 +105,8 @@ func BenchmarkBrowserTask(b *testing.B) {
 	}
 	ratio := ours.p(50) / bare.p(50)
 	b.ReportMetric(ratio, "x-chromedp")
-	figure(b, "browser task, fresh context, %d rows, fill, click, read: p50 %.0f ms, p99 %.0f ms; chromedp p50 %.0f ms: %.2f x (goal <= 1.25: %s)",
-		rows, ours.p(50), ours.p(99), bare.p(50), ratio, verdict(ratio <= 1.25))
+	figure(b, "browser task, fresh context, %d rows, fill, click, read: p50 %.0f ms, p99 %.0f ms; chromedp p50 %.0f ms: %.2f x (goal <= 1.25: %s); Playwright for Python p50 %.0f ms: %.2f x",
+		rows, ours.p(50), ours.p(99), bare.p(50), ratio, verdict(ratio <= 1.25), python.p(50), ours.p(50)/python.p(50))
 }
 
 // BenchmarkBrowserSlots measures how many tasks pass with one and with two

@@ -23,8 +23,8 @@ const (
 	browserUser    = "autobot-browser" // as the executor has it
 )
 
-// chrome is a browser that chromedp drives: the same program, user and sandbox
-// as the executor's, without proxy, queue and processes in between.
+// chrome is a browser that chromedp drives: the same program, user, sandbox and
+// priority as the executor's, without proxy, queue and processes in between.
 type chrome struct {
 	b   *testing.B
 	ctx context.Context
@@ -33,10 +33,7 @@ type chrome struct {
 // startChrome starts it as r has started its own.
 func startChrome(b *testing.B, r *rig) *chrome {
 	b.Helper()
-	path, err := exec.LookPath(browserProgram)
-	if err != nil {
-		b.Fatalf("%v (get it with: autobot-agent engines install playwright)", err)
-	}
+	path := browserPath(b)
 	home := e2e.ShortDir(b)
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(home), chromedp.Flag("disable-gpu", true))
 	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -49,7 +46,13 @@ func startChrome(b *testing.B, r *rig) *chrome {
 	case os.Getuid() == 0:
 		options = append(options, chromedp.NoSandbox)
 	}
+	nice, err := exec.LookPath("nice")
+	if err != nil {
+		b.Fatalf("%v (install it: apt-get install coreutils)", err)
+	}
 	options = append(options, chromedp.ModifyCmdFunc(func(cmd *exec.Cmd) {
+		cmd.Args = append([]string{nice, "-n", "10", cmd.Path}, cmd.Args[1:]...) // as child.Lower does
+		cmd.Path = nice
 		cmd.SysProcAttr = attr
 		cmd.Env = append(os.Environ(), "HOME="+home)
 	}))
@@ -63,6 +66,15 @@ func startChrome(b *testing.B, r *rig) *chrome {
 		b.Fatalf("start %s: %v", path, err)
 	}
 	return &chrome{b: b, ctx: ctx}
+}
+
+func browserPath(b *testing.B) string {
+	b.Helper()
+	path, err := exec.LookPath(browserProgram)
+	if err != nil {
+		b.Fatalf("%v (get it with: autobot-agent engines install playwright)", err)
+	}
+	return path
 }
 
 // sandboxed reports whether the executor's browser has its sandbox; run as root

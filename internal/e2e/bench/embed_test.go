@@ -9,16 +9,18 @@ import (
 	"github.com/autobot-fleet/autobot/queue"
 )
 
-// crowd is how many texts arrive at once.
-const crowd = 32
+const (
+	crowd    = 32 // texts that arrive at once
+	sentence = 20 // words of a text
+)
 
 // words make texts of the same length in tokens: each is one in the vocabulary.
 var words = strings.Fields("river stone window garden paper music winter summer morning evening " +
 	"market street bridge tower island forest mountain valley harbor engine")
 
-// text returns the n-th of many different texts of twelve words.
+// text returns the n-th of many different texts of twenty words.
 func text(n int) string {
-	list := make([]string, 12)
+	list := make([]string, sentence)
 	for i := range list {
 		list[i] = words[n%len(words)]
 		n = n/len(words) + 7*i
@@ -61,8 +63,8 @@ func BenchmarkEmbedOne(b *testing.B) {
 	}
 	ratio := ours.p(50) / bare.p(50)
 	b.ReportMetric(ratio, "x-bare")
-	figure(b, "embedding, one text, through the queue: p50 %.2f ms, p99 %.2f ms; bare library p50 %.2f ms: %.2f x (goal <= 3: %s); a known text p50 %.2f ms (%d texts)",
-		ours.p(50), ours.p(99), bare.p(50), ratio, verdict(ratio <= 3), cached.p(50), len(ours))
+	figure(b, "embedding, one text of %d words, through the queue: p50 %.2f ms, p99 %.2f ms; bare library p50 %.2f ms: %.2f x (goal <= 3: %s); a known text p50 %.2f ms (%d texts)",
+		sentence, ours.p(50), ours.p(99), bare.p(50), ratio, verdict(ratio <= 3), cached.p(50), len(ours))
 }
 
 // BenchmarkEmbedCrowd measures 32 tasks that arrive at once, next to one
@@ -91,12 +93,12 @@ func BenchmarkEmbedCrowd(b *testing.B) {
 // agree makes sure that both sides compute the same, and warms ours up.
 func agree(b *testing.B, r *rig, p *peer) {
 	b.Helper()
-	const sentence = "A cat sits on the mat."
+	const known = "A cat sits on the mat."
 	var out struct {
 		Embeddings [][]float64 `json:"embeddings"`
 	}
-	r.result(embedding(sentence), &out)
-	theirs := p.ask(map[string]any{"texts": []string{sentence}, "batch": false}).Vector
+	r.result(embedding(known), &out)
+	theirs := p.ask(map[string]any{"texts": []string{known}, "batch": false}).Vector
 	if len(out.Embeddings) != 1 || len(out.Embeddings[0]) != len(theirs) {
 		b.Fatalf("the results differ in shape: %d vectors", len(out.Embeddings))
 	}

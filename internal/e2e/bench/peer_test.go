@@ -11,12 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autobot-fleet/autobot/executors/child"
 	"github.com/autobot-fleet/autobot/executors/engines"
 )
 
 // A peer is a program of the folder peers, in Python: the same work by the
 // usual libraries, without queue and processes in between. It answers each
 // line with a line, so that both sides take turns and meet the same machine.
+// Like all that is compared with an executor it runs at the priority that
+// executors have; else the other load of a machine would favour it.
 type peer struct {
 	b    *testing.B
 	name string
@@ -41,13 +44,14 @@ func (a answer) times() times {
 }
 
 // startPeer starts a program and waits until it is warm.
-func startPeer(b *testing.B, name string) *peer {
+func startPeer(b *testing.B, name string, args ...string) *peer {
 	b.Helper()
 	python := filepath.Join(engines.CacheDir(), "bench-peers", "venv", "bin", "python")
 	if _, err := os.Stat(python); err != nil {
 		b.Fatalf("the libraries to compare with are missing: %v (get them with: scripts/bench-peers)", err)
 	}
-	cmd := exec.Command(python, filepath.Join("peers", name+".py"), engines.Locate().ModelsDir)
+	args = append([]string{filepath.Join("peers", name+".py"), engines.Locate().ModelsDir}, args...)
+	cmd := exec.Command(python, args...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -60,6 +64,7 @@ func startPeer(b *testing.B, name string) *peer {
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
+	child.Lower(cmd.Process.Pid)
 	p := &peer{b: b, name: name, in: in, out: bufio.NewReader(out)}
 	b.Cleanup(func() {
 		_ = in.Close() // that ends it
