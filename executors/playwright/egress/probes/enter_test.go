@@ -93,7 +93,7 @@ func setUpNetwork(t *testing.T) {
 	t.Helper()
 	ip, err := exec.LookPath("ip")
 	if err != nil {
-		t.Fatalf("the program ip is missing: install iproute2 (scripts/setup --ci)")
+		t.Fatalf("the program ip is missing: install iproute2 (scripts/setup --test)")
 	}
 	script := strings.Join([]string{
 		"link set lo up",
