@@ -341,3 +341,22 @@ func TestFaultsOfASearchNameTheText(t *testing.T) {
 		t.Errorf("field %q", err.Field)
 	}
 }
+
+func TestTokensThatAreNotInTheVocabularyAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, id := range []int64{-1, 30522, 1 << 40} {
+		row := obj{"data": [][]int64{{101, id, 102}}}
+		ones := obj{"data": [][]int64{{1, 1, 1}}}
+		err := refused(t, "npu_inference", obj{"model": "all-minilm-l6-v2", "inputs": obj{"input_ids": row, "attention_mask": ones, "token_type_ids": obj{"data": [][]int64{{0, 0, 0}}}}}, executors.CodeInvalidInput)
+		if err.Field != "inputs.input_ids" || !strings.Contains(err.Message, "knows 0 to 30521") {
+			t.Errorf("%d: %+v", id, err)
+		}
+	}
+	// A rank or type that does not fit names the tensor.
+	for _, bad := range []obj{{"data": []int64{101, 102}}, {"data": [][]float64{{101, 102}}, "dtype": "f32"}} {
+		err := refused(t, "npu_inference", obj{"model": "all-minilm-l6-v2", "inputs": obj{"input_ids": bad, "attention_mask": bad, "token_type_ids": bad}}, executors.CodeInvalidInput)
+		if !strings.Contains(err.Message, "input_ids i64") {
+			t.Errorf("%+v", err)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"image/jpeg"
 	"image/png"
 	"math"
 	"strings"
@@ -249,15 +250,27 @@ func round(v float64, decimals int) float64 {
 	return math.Round(v*f) / f
 }
 
-// annotate leaves the picture with marks drawn into it.
+// maxPNG is how many pixels a picture with marks may have as PNG: a larger one
+// could exceed what an artifact may have.
+const maxPNG = 6_000_000
+
+// annotate leaves the picture with marks drawn into it, as objects.png, or as
+// objects.jpg where it is large.
 func annotate(task executors.Task, img *image.RGBA, marks []vision.Marked) error {
 	drawn, err := vision.Draw(img, marks)
 	if err != nil {
 		return fmt.Errorf("draw the boxes: %w", err)
 	}
 	var file bytes.Buffer
-	if err := png.Encode(&file, drawn); err != nil {
-		return fmt.Errorf("encode objects.png: %w", err)
+	a := executors.Artifact{Name: "objects.png", Kind: "image", MediaType: "image/png"}
+	if size := sizeOf(img); size.W*size.H > maxPNG {
+		a.Name, a.MediaType = "objects.jpg", "image/jpeg"
+		err = jpeg.Encode(&file, drawn, &jpeg.Options{Quality: 90})
+	} else {
+		err = png.Encode(&file, drawn)
 	}
-	return writeArtifact(task, executors.Artifact{Name: "objects.png", Kind: "image", MediaType: "image/png"}, file.Bytes())
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", a.Name, err)
+	}
+	return writeArtifact(task, a, file.Bytes())
 }

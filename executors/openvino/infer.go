@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/autobot-fleet/autobot/executors"
@@ -165,6 +166,9 @@ func (e *Executor) tensors(ctx context.Context, task executors.Task, l *lease, p
 		if err != nil {
 			return nil, err
 		}
+		if err := e.knownIDs(l.card, name, t); err != nil {
+			return nil, err
+		}
 		inputs[name] = t
 		if total += len(t.Bytes()); total > maxTensorBytes {
 			err := executors.Errorf(executors.CodeTooLarge, "inputs: take more than %d bytes together", maxTensorBytes)
@@ -177,6 +181,41 @@ func (e *Executor) tensors(ctx context.Context, task executors.Task, l *lease, p
 		return nil, executors.Invalid("inputs", "%v", err)
 	}
 	return outputs, err
+}
+
+// knownIDs refuses token ids that a model of texts has no token for: the
+// runtime reads something else there and says nothing.
+func (e *Executor) knownIDs(card engines.Card, name string, t ov.Tensor) error {
+	if card.Tokenizer == nil || name != "input_ids" {
+		return nil
+	}
+	tok, err := e.tokenizer(want{card: card, dir: filepath.Join(e.layout.ModelsDir, card.Name)})
+	if err != nil {
+		return err
+	}
+	at, id := -1, int64(0)
+	switch t.Type() {
+	case ov.I64:
+		ids, _ := ov.Data[int64](t) // of this type
+		at, id = outside(ids, tok.Size())
+	case ov.I32:
+		ids, _ := ov.Data[int32](t) // of this type
+		at, id = outside(ids, tok.Size())
+	}
+	if at >= 0 {
+		return executors.Invalid("inputs.input_ids", "number %d: there is no token %d, model %s knows 0 to %d", at, id, card.Name, tok.Size()-1)
+	}
+	return nil
+}
+
+// outside finds the first id that is not below size, at -1 if there is none.
+func outside[T int32 | int64](ids []T, size int) (at int, id int64) {
+	for i, v := range ids {
+		if v < 0 || int64(v) >= int64(size) {
+			return i, int64(v)
+		}
+	}
+	return -1, 0
 }
 
 // large reports inputs that do not fit into a payload.

@@ -187,3 +187,23 @@ func TestAScannedPageIsReadInOrder(t *testing.T) {
 		t.Errorf("text on the moon: %q", out.Text)
 	}
 }
+
+func TestALargePictureWithMarksIsNoLargeFile(t *testing.T) {
+	t.Parallel()
+	img := image.NewRGBA(image.Rect(0, 0, 4000, 2500))
+	for i := range img.Pix { // noise does not compress
+		img.Pix[i] = uint8(i * i >> 7)
+	}
+	r := ran{spool: t.TempDir()}
+	task := executors.NewTask(executors.Task{SpoolDir: r.spool}, func(ev executors.Event) { r.artifacts = append(r.artifacts, *ev.Artifact) })
+	if err := annotate(task, img, nil); err != nil {
+		t.Fatal(err)
+	}
+	if a := r.artifacts; len(a) != 1 || a[0].Name != "objects.jpg" || a[0].MediaType != "image/jpeg" {
+		t.Fatalf("%+v", a)
+	}
+	drawn, kind, err := image.Decode(bytes.NewReader(readFile(t, filepath.Join(r.spool, "objects.jpg"))))
+	if err != nil || kind != "jpeg" || drawn.Bounds() != img.Bounds() {
+		t.Errorf("%s, %v", kind, err)
+	}
+}

@@ -40,6 +40,7 @@ type Tokenizer struct {
 	o       Options
 	ids     map[string]int64
 	longest int // bytes of the longest token
+	size    int
 	unknown int64
 	start   int64
 	end     int64
@@ -74,7 +75,7 @@ func Load(path string, o Options) (*Tokenizer, error) {
 
 // New makes a tokenizer of a vocabulary.
 func New(tokens []string, o Options) (*Tokenizer, error) {
-	t := &Tokenizer{o: o, ids: make(map[string]int64, len(tokens))}
+	t := &Tokenizer{o: o, ids: make(map[string]int64, len(tokens)), size: len(tokens)}
 	for i, token := range tokens {
 		if _, twice := t.ids[token]; !twice {
 			t.ids[token] = int64(i)
@@ -93,8 +94,8 @@ func New(tokens []string, o Options) (*Tokenizer, error) {
 // Pad is the id that fills up shorter texts of a batch.
 func (t *Tokenizer) Pad() int64 { return t.pad }
 
-// Size is the number of tokens; each id is below it.
-func (t *Tokenizer) Size() int { return len(t.ids) }
+// Size is the number of lines of the vocabulary; each id is below it.
+func (t *Tokenizer) Size() int { return t.size }
 
 // Encode returns the ids of a text between those of [CLS] and [SEP], at most
 // limit of them (2 or more), and how many the whole text has.
