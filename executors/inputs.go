@@ -21,8 +21,9 @@ type ArtifactRef struct {
 }
 
 // InputRefs returns the checksums of the artifacts that a payload refers to,
-// each once, in the order in which they stand there. A reference that is
-// malformed is INVALID_INPUT.
+// each once, in the order in which they stand there. A reference is a text
+// that begins with sha256: under the name artifact; a malformed one is
+// INVALID_INPUT. Other texts under that name are the executor's business.
 func InputRefs(payload json.RawMessage) ([]string, error) {
 	var v any
 	if err := json.Unmarshal(payload, &v); err != nil {
@@ -51,7 +52,7 @@ func (r *refs) walk(path string, v any) error {
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			text, isText := v[name].(string)
-			if name != "artifact" || !isText {
+			if name != "artifact" || !isText || !strings.HasPrefix(text, artifactPrefix) {
 				if err := r.walk(join(path, name), v[name]); err != nil {
 					return err
 				}

@@ -31,9 +31,7 @@ func TestInputRefsAreFoundAtAnyDepth(t *testing.T) {
 func TestMalformedInputRefsNameTheirPlace(t *testing.T) {
 	t.Parallel()
 	for payload, field := range map[string]string{
-		`{"image":{"artifact":"md5:00"}}`:                                                           "image.artifact",
 		`{"steps":[{},{"artifact":"sha256:` + strings.Repeat("A", 64) + `"}]}`:                      "steps[1].artifact",
-		`{"image":{"artifact":"../../etc/passwd"}}`:                                                 "image.artifact",
 		`{"image":{"artifact":"sha256:` + strings.Repeat("a", 63) + `"}}`:                           "image.artifact",
 		`{"l":[` + manyRefs(MaxInputs) + `,{"artifact":"sha256:` + strings.Repeat("f", 64) + `"}]}`: "l[64].artifact",
 	} {

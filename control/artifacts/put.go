@@ -65,7 +65,7 @@ func (s *Store) check(u *Upload) error {
 		return refuse(http.StatusLengthRequired, "the length of the file is needed (Content-Length)")
 	}
 	if u.Bytes > s.cfg.MaxBytes {
-		return refuse(http.StatusRequestEntityTooLarge, "TOO_LARGE: the file has %d bytes, the limit is %d (artifacts.max_bytes)", u.Bytes, s.cfg.MaxBytes)
+		return refuse(http.StatusRequestEntityTooLarge, "TOO_LARGE: the file has %d bytes, the limit is %d", u.Bytes, s.cfg.MaxBytes)
 	}
 	if u.Kind != "" && !slices.Contains(kinds, u.Kind) {
 		return refuse(http.StatusBadRequest, "kind: must be one of %s", strings.Join(kinds, ", "))
