@@ -21,7 +21,9 @@ text=$(cat); case "$text" in *crashme*) kill -SEGV $$;; esac; printf '%s\n' "$te
 	wg.Go(func() {
 		good = run(t.Context(), t, e, payload(t, map[string]any{"text": "One. Two. Three. Four. Five. Six."}), nil)
 	})
-	wg.Go(func() { bad = run(t.Context(), t, e, payload(t, map[string]any{"text": "One. Please crashme now."}), nil) })
+	wg.Go(func() {
+		bad = run(t.Context(), t, e, payload(t, map[string]any{"text": "One. Please crashme now."}), nil)
+	})
 	wg.Wait()
 	if good.err != nil || len(good.output.Segments) != 6 {
 		t.Errorf("the neighbour: %v", good.err)
