@@ -162,6 +162,31 @@ func TestExcludedTasksAreLookedAfter(t *testing.T) {
 	})
 }
 
+func TestAnOutageIsTheReasonAlsoWhileAllSlotsAreTaken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1, func(o *Options) { o.HeartbeatTTL = 30 * time.Second })
+		r.h.run = forTime(2 * time.Second)
+		r.q.add("normal:general", "t1", "general")
+		r.start()
+		rest(time.Second)
+		r.q.setFault(func(op string) error { // as when memory is full: heartbeats go on
+			if op == "finish" {
+				return errAway
+			}
+			return nil
+		})
+		rest(5 * time.Second)
+		if s := r.Status(); !strings.Contains(s.Reason, "cannot be reached since") {
+			t.Errorf("the reason is %q", s.Reason)
+		}
+		r.q.setFault(nil)
+		rest(3 * time.Second)
+		r.wantStatus("t1", queue.StatusCompleted)
+		r.wantCleanEnd()
+	})
+}
+
 func TestListsBeyondTheWaitersAreSwept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

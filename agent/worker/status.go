@@ -152,6 +152,10 @@ func (w *Worker) obstacle(now time.Time) string {
 	if reason := w.closedReason(now); reason != "" {
 		return reason
 	}
+	// Before the slots: outcomes that cannot be delivered hold them.
+	if since, text := w.link.away(); !since.IsZero() && w.link.blocked(sourceClaims) {
+		return fmt.Sprintf("Redis cannot be reached since %s: %s", since.Format(time.TimeOnly), text)
+	}
 	if _, total := w.served.room(w.used, len(w.runs), w.limit); total == 0 {
 		if len(w.runs) >= w.limit {
 			return fmt.Sprintf("all %d slots are busy", w.limit)
@@ -160,9 +164,6 @@ func (w *Worker) obstacle(now time.Time) string {
 	}
 	if len(w.paused) > 0 && len(w.served.queues) > 0 && !slices.ContainsFunc(w.served.queues, func(q string) bool { return !slices.Contains(w.paused, q) }) {
 		return "all watched queues are paused (resume with: autobot-control queues resume NAME)"
-	}
-	if since, text := w.link.away(); !since.IsZero() && w.link.blocked(sourceClaims) {
-		return fmt.Sprintf("Redis cannot be reached since %s: %s", since.Format(time.TimeOnly), text)
 	}
 	return ""
 }
