@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -61,12 +62,13 @@ func TestVectorsAreThoseOfTheReference(t *testing.T) {
 func TestTextsOfSeveralTasksShareAnInference(t *testing.T) {
 	t.Parallel()
 	const tasks = 40
+	round := time.Now().UnixNano() // with -count the vectors of the round before are remembered
 	vectors := make([][]float32, tasks)
 	var wg sync.WaitGroup
 	for i := range tasks {
 		wg.Go(func() {
 			var out embedOutput
-			must(t, "embedding", obj{"text": fmt.Sprintf("text number %d about nothing in particular", i)}, &out)
+			must(t, "embedding", obj{"text": fmt.Sprintf("text number %d of %d about nothing in particular", i, round)}, &out)
 			vectors[i] = out.Embeddings[0]
 		})
 	}
@@ -75,7 +77,7 @@ func TestTextsOfSeveralTasksShareAnInference(t *testing.T) {
 		var out embedOutput
 		// The cut of dimensions comes after the cache, the precision before it:
 		// this one is computed anew, alone.
-		must(t, "embedding", obj{"text": fmt.Sprintf("text number %d about nothing in particular", i), "precision": "f32"}, &out)
+		must(t, "embedding", obj{"text": fmt.Sprintf("text number %d of %d about nothing in particular", i, round), "precision": "f32"}, &out)
 		if out.CacheHits != 0 {
 			t.Fatal("it was not computed anew")
 		}

@@ -82,10 +82,13 @@ func New(tokens []string, o Options) (*Tokenizer, error) {
 			t.longest = max(t.longest, len(token))
 		}
 	}
-	for token, id := range map[string]*int64{tokenUnknown: &t.unknown, tokenStart: &t.start, tokenEnd: &t.end, tokenPad: &t.pad} {
+	for _, special := range []struct {
+		token string
+		id    *int64
+	}{{tokenUnknown, &t.unknown}, {tokenStart, &t.start}, {tokenEnd, &t.end}, {tokenPad, &t.pad}} {
 		var ok bool
-		if *id, ok = t.ids[token]; !ok {
-			return nil, fmt.Errorf("has no token %s", token)
+		if *special.id, ok = t.ids[special.token]; !ok {
+			return nil, fmt.Errorf("has no token %s", special.token)
 		}
 	}
 	return t, nil
