@@ -28,11 +28,17 @@ local function waits_elsewhere(id, h)
   return false
 end
 
+-- A worker that has just registered again is still stopping what it ran before,
+-- and takes it back when nothing of it is left.
+local SETTLING = 15000 -- ms
+
 -- 'living', 'orphan' (its worker lives and does not know it) or 'dead'
 local function owner_state(id, h)
   if redis.call('EXISTS', worker_key(h.worker_id, 'heartbeat')) == 0 then return 'dead' end
-  local generation = redis.call('HGET', worker_key(h.worker_id, 'config'), 'generation')
+  local config = redis.call('HMGET', worker_key(h.worker_id, 'config'), 'generation', 'registered_at')
+  local generation, since = config[1], time_ms(config[2])
   if blank(generation) then return 'living' end
+  if generation ~= h.generation and since and now - since < SETTLING then return 'living' end
   if generation == h.generation and redis.call('SISMEMBER', worker_key(h.worker_id, 'tasks'), id) == 1 then return 'living' end
   return 'orphan'
 end
