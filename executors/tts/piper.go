@@ -223,7 +223,7 @@ func toPCM(samples []float32, level float64) []int16 {
 	gain := level * math.MaxInt16 / peak
 	out := make([]int16, len(samples))
 	for i, s := range samples {
-		out[i] = int16(clip(float64(s) * gain))
+		out[i] = clip(float64(s) * gain)
 	}
 	return out
 }
