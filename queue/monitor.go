@@ -16,6 +16,7 @@ type Lease struct {
 type Census struct {
 	RunID   string          // changes when the server restarts; "" when it may not be read
 	Workers map[string]bool // registered worker id -> has a heartbeat
+	Time    time.Time       // the server's clock after the heartbeats were read; zero when it may not be read
 }
 
 // Migration counts what became of a dead worker's tasks.

@@ -14,6 +14,7 @@ type marks struct {
 	alive  map[string]bool      // seen alive since the last reset
 	absent map[string]time.Time // first seen without a heartbeat
 	last   time.Time            // of the newest look; zero: none
+	server time.Time            // the server's clock then; zero: not told
 	runID  string
 }
 
@@ -37,6 +38,8 @@ func (m *marks) observe(now time.Time, c queue.Census, interval, ttl time.Durati
 		forgot = "the server restarted"
 	case !m.last.IsZero() && gap(m.last, now) > 2*interval:
 		forgot = "this monitor was paused"
+	case m.leapt(now, c.Time, ttl):
+		forgot = "the server's clock was set forward"
 	}
 	if forgot != "" {
 		m.reset()
@@ -44,7 +47,7 @@ func (m *marks) observe(now time.Time, c queue.Census, interval, ttl time.Durati
 	if c.RunID != "" {
 		m.runID = c.RunID
 	}
-	m.last = now
+	m.last, m.server = now, c.Time
 
 	for id, beats := range c.Workers {
 		if beats {
@@ -74,6 +77,16 @@ func (m *marks) observe(now time.Time, c queue.Census, interval, ttl time.Durati
 		}
 	}
 	return dead, forgot
+}
+
+// leapt reports whether the server's clock has gone so much faster than ours
+// since the newest look that heartbeats of living workers may have expired. Next
+// to a renewal, one has at least half of ttl left, since that is two intervals.
+func (m *marks) leapt(now, server time.Time, ttl time.Duration) bool {
+	if m.last.IsZero() || m.server.IsZero() || server.IsZero() {
+		return false
+	}
+	return server.Sub(m.server)-now.Sub(m.last) > ttl/2
 }
 
 // pending returns the workers that were without a heartbeat at the newest look

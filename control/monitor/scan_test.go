@@ -46,6 +46,43 @@ func TestMarksJudge(t *testing.T) {
 	}
 }
 
+func TestAClockThatLeapsBlamesNobody(t *testing.T) {
+	t.Parallel()
+	const interval, ttl = 30 * time.Second, 45 * time.Second
+	for _, tt := range []struct {
+		name string
+		leap time.Duration
+		dead bool
+	}{
+		{"no leap", 0, true},
+		{"less than a living heartbeat lasts", 20 * time.Second, true},
+		{"more than that", time.Minute, false},
+		{"back", -time.Hour, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			m, now := newMarks(), time.Now()
+			server := now.Add(-5 * time.Hour) // the two clocks need not agree
+			look := func(beats bool) bool {
+				dead, _ := m.observe(now, queue.Census{Time: server, Workers: map[string]bool{"w": beats}}, interval, ttl)
+				return len(dead) > 0
+			}
+			look(true)
+			now, server = now.Add(interval), server.Add(interval+tt.leap)
+			if dead := look(false); dead != tt.dead {
+				t.Fatalf("dead = %v after a leap of %v", dead, tt.leap)
+			}
+			for range 2 { // who stays away is found all the same
+				now, server = now.Add(interval), server.Add(interval)
+				tt.dead = look(false)
+			}
+			if !tt.dead {
+				t.Fatal("a dead worker was not found")
+			}
+		})
+	}
+}
+
 func TestMarksForgetWhoLeft(t *testing.T) {
 	t.Parallel()
 	m, now := newMarks(), time.Now()

@@ -58,6 +58,9 @@ func (b *Backend) Alive(ctx context.Context) (queue.Census, error) {
 			c.Workers[id] = beats[i] != nil
 		}
 	}
+	if c.Time, err = b.rdb.Time(ctx).Result(); err != nil && !isReply(err) {
+		return c, fmt.Errorf("read the server's clock: %w", err)
+	}
 	info, err := b.rdb.Info(ctx, "server").Result()
 	if err == nil {
 		c.RunID = infoField(info, "run_id")
