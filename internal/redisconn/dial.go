@@ -30,7 +30,7 @@ func (m *Manager) dialer(closed context.Context, db *database) func(ctx context.
 		}
 		db.dialed(err)
 		if err != nil {
-			return &undialed{err: err, to: dialedAddr{network, addr}}, nil
+			return &undialed{err: &unreached{err}, to: dialedAddr{network, addr}}, nil
 		}
 		return conn, nil
 	}

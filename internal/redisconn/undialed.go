@@ -20,6 +20,13 @@ type undialed struct {
 	to  dialedAddr
 }
 
+// unreached is why a connection could not be made. go-redis takes one layer off
+// the error of a fresh connection's first use; this is the layer.
+type unreached struct{ err error }
+
+func (u *unreached) Error() string { return u.err.Error() }
+func (u *unreached) Unwrap() error { return u.err }
+
 // dialedAddr is the address that was dialed.
 type dialedAddr struct{ network, text string }
 
