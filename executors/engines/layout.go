@@ -8,8 +8,8 @@ import (
 	"github.com/autobot-fleet/autobot/executors"
 )
 
-// systemDir is where packages and administrators keep engines.
-const systemDir = "/var/lib/autobot/engines"
+// systemDir is where packages and administrators keep engines; tests change it.
+var systemDir = "/var/lib/autobot/engines"
 
 // Layout is where engines, models and data of this machine are. The folders
 // need not exist.

@@ -30,9 +30,9 @@ func TestTheAgentSaysWhereEnginesAre(t *testing.T) {
 }
 
 func TestWithoutAnAgentEnginesAreInTheCache(t *testing.T) {
-	if isDir(systemDir) {
-		t.Fatalf("this machine has %s, which comes first; run the tests where it is not", systemDir)
-	}
+	before := systemDir
+	t.Cleanup(func() { systemDir = before })
+	systemDir = filepath.Join(t.TempDir(), "engines")
 	t.Setenv(executors.EnvEngines, "relative/is/ignored")
 	t.Setenv("XDG_CACHE_HOME", "/var/tmp/cache")
 	if l := Locate(); l.EnginesDir != "/var/tmp/cache/autobot/engines" {
@@ -46,6 +46,12 @@ func TestWithoutAnAgentEnginesAreInTheCache(t *testing.T) {
 	t.Setenv("HOME", "")
 	if l := Locate(); !strings.HasPrefix(l.EnginesDir, os.TempDir()) {
 		t.Errorf("without a home: %+v", l)
+	}
+	if err := os.Mkdir(systemDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if l := Locate(); l.EnginesDir != systemDir {
+		t.Errorf("the machine's own come first: %+v", l)
 	}
 }
 
