@@ -18,15 +18,19 @@ import (
 const idleFor = 30 * time.Second
 
 // BenchmarkIdleCommands measures the Redis commands per second that an idle
-// agent with the default settings costs. Commands inside scripts count.
+// agent costs. Commands inside scripts count.
 func BenchmarkIdleCommands(b *testing.B) {
-	for _, agents := range []int{1, 6} {
-		b.Run(fmt.Sprintf("agents=%d", agents), func(b *testing.B) {
+	for _, tt := range []struct {
+		agents  int
+		profile string
+	}{{1, "seed"}, {6, "seed"}, {1, "fast"}} {
+		agents, profile := tt.agents, tt.profile
+		b.Run(fmt.Sprintf("agents=%d/%s", agents, profile), func(b *testing.B) {
 			srv := redistest.Start(b)
 			dir := e2e.Executors(b, "general", "tts")
 			lists := 0
 			for range agents {
-				a := e2e.StartAgent(b, e2e.Agent{RedisURL: srv.URL(), ExecutorsDir: dir, Profile: "seed", Config: "log:\n  level: info\n"})
+				a := e2e.StartAgent(b, e2e.Agent{RedisURL: srv.URL(), ExecutorsDir: dir, Profile: profile, Config: "log:\n  level: info\n"})
 				lists = len(a.AwaitClaiming().Queues)
 			}
 			rdb := srv.Client(b)
@@ -40,7 +44,7 @@ func BenchmarkIdleCommands(b *testing.B) {
 			}
 			perSecond := sum / float64(b.N)
 			b.ReportMetric(perSecond, "commands/s/agent")
-			figure(b, "idle: %.1f Redis commands/s per agent (agents: %d, lists of each: %d; goal <= 10)", perSecond, agents, lists)
+			figure(b, "idle: %.1f Redis commands/s per agent (agents: %d, profile %s, lists of each: %d; goal <= 10)", perSecond, agents, profile, lists)
 		})
 	}
 }
