@@ -20,7 +20,7 @@ run: setup build ## set up what is missing, then a whole fleet on this machine w
 
 test: ## set up what is missing and run every test
 	@scripts/setup --test
-	go test ./...
+	go test -timeout 25m ./...
 
 setup: ## install what is missing (apt-get, with sudo if needed); a second run changes nothing
 	@scripts/setup
@@ -39,7 +39,7 @@ vet: ## go vet
 
 race: ## the tests under the race detector, but those that only start other programs
 	@scripts/setup --test
-	go test -race $$(go list ./... | grep -v /internal/e2e)
+	go test -race -timeout 25m $$(go list ./... | grep -v /internal/e2e)
 
 bench: build ## figures: idle cost, latency, throughput, engines, next to the usual libraries (about six minutes)
 	@scripts/setup --test
