@@ -20,7 +20,8 @@ func (d *Doctor) control(ctx context.Context) {
 	const name = "control"
 	c := d.Config.Control
 	if c.URL == "" {
-		d.found.Note(name, "control.url is not set: artifacts stay on this machine")
+		d.found.Warn(name, "control.url is not set: files that tasks leave stay on this machine, and tasks with files as input (--attach) fail here",
+			"set control.url, control.ca_file and control.key_file (copies of ca.crt and internal.key from the control plane's state folder)")
 		return
 	}
 	key, warning, err := configfile.ReadSecretFile(c.KeyFile)

@@ -154,6 +154,9 @@ func (c *Client) save(ctx context.Context, root *os.Root, a Artifact, overwrite 
 	return name, nil
 }
 
+// bringFiles is what lets files reach the control plane.
+const bringFiles = "set control.url, control.ca_file and control.key_file on the agents"
+
 // open returns the content: from the document itself, or the control plane.
 func (c *Client) open(ctx context.Context, a Artifact) (io.ReadCloser, error) {
 	if a.InlineBase64 != "" {
@@ -169,7 +172,9 @@ func (c *Client) open(ctx context.Context, a Artifact) (io.ReadCloser, error) {
 		case !a.ExpiresAt.IsZero() && time.Now().After(a.ExpiresAt):
 			return nil, fmt.Errorf("it has expired on %s: %w", a.ExpiresAt.Format(time.RFC3339), err)
 		case strings.HasPrefix(a.URL, "http"):
-			return nil, fmt.Errorf("the control plane does not have it; the worker that made it keeps it at %s (an agent with control.url sends artifacts to the control plane): %w", a.URL, err)
+			return nil, fmt.Errorf("its worker did not bring it to the control plane and keeps it at %s (%s): %w", a.URL, bringFiles, err)
+		default: // the control plane keeps what it has got until then
+			return nil, fmt.Errorf("its worker did not bring it to the control plane (%s): %w", bringFiles, err)
 		}
 	}
 	return content, err

@@ -45,7 +45,7 @@ func (s *Spool) Fetch(ctx context.Context, dir, sum string) (string, error) {
 	}
 	fetcher, ok := s.uploader().(Fetcher)
 	if !ok {
-		return "", notThere(sum, "this agent's store (it has no control.url)")
+		return "", unreachableHere(sum)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -81,6 +81,14 @@ func (s *Spool) copyOwn(sum, path string) error {
 func notThere(sum, where string) error {
 	e := executors.Errorf(executors.CodeNotFound, "artifact sha256:%.12s… is not in %s", sum, where)
 	e.Hint = "it has expired or was never uploaded: upload it again (PUT /api/artifacts/{sha256}, or tasks submit --attach) and submit a new task"
+	return e
+}
+
+// unreachableHere is the answer of an agent that knows no control plane:
+// uploading the input again would not bring it here.
+func unreachableHere(sum string) error {
+	e := executors.Errorf(executors.CodeNotFound, "artifact sha256:%.12s… is not in this agent's store, and it cannot ask the control plane (it has no control.url)", sum)
+	e.Hint = "set control.url, control.ca_file and control.key_file on the agents, then submit a new task"
 	return e
 }
 

@@ -71,13 +71,17 @@ func TestFetchTakesWhatTheAgentItselfKeeps(t *testing.T) {
 func TestFetchOfWhatNobodyHasIsFinal(t *testing.T) {
 	t.Parallel()
 	k := startKeeper(t, nil)
-	for name, s := range map[string]*Spool{
-		"control plane": newSpool(t, func(c *Config) { c.Upload = k.uploader(t, nil) }),
-		"alone":         newSpool(t),
+	for name, tt := range map[string]struct {
+		spool *Spool
+		hint  string
+	}{
+		"control plane": {newSpool(t, func(c *Config) { c.Upload = k.uploader(t, nil) }), "upload it again"},
+		"alone":         {newSpool(t), "set control.url, control.ca_file and control.key_file"},
 	} {
+		s := tt.spool
 		dir := prepare(t, s, "task")
 		_, err := s.Fetch(t.Context(), dir, sumOf([]byte("nothing")))
-		if e := executors.AsError(err); e == nil || e.Code != executors.CodeNotFound || e.Retryable || e.Hint == "" {
+		if e := executors.AsError(err); e == nil || e.Code != executors.CodeNotFound || e.Retryable || !strings.Contains(e.Hint, tt.hint) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := s.Fetch(t.Context(), dir, "../../etc/passwd"); executors.AsError(err).Code != executors.CodeInvalidInput {

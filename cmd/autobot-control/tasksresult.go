@@ -47,13 +47,12 @@ func showResult(ctx context.Context, env *environment, cl *client.Client, id str
 	if err != nil {
 		return err
 	}
+	// The result is printed whatever becomes of its files.
 	saved, err := saveFiles(ctx, cl, document, save.dir)
-	if err == nil || len(saved) > 0 {
-		if err := env.Print(document, func(w io.Writer) error { return printResult(w, document, saved) }); err != nil {
-			return err
-		}
-		tellSaved(env, saved)
+	if err := env.Print(document, func(w io.Writer) error { return printResult(w, document, saved) }); err != nil {
+		return err
 	}
+	tellSaved(env, saved)
 	if err == nil {
 		save.show(env, saved)
 	}
