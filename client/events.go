@@ -14,7 +14,8 @@ import (
 // Event is something that happened to a task that is being watched.
 type Event struct {
 	// Kind is queue.EventState, queue.EventProgress, or queue.EventGap when
-	// progress may have been missed; what the state is now follows a gap.
+	// progress may have been missed, as a connection broke off; it comes once,
+	// and what the state is follows when the connection has been made again.
 	Kind     queue.EventKind
 	Task     string
 	State    State    // of EventState
@@ -138,8 +139,10 @@ func (c *Client) Wait(ctx context.Context, id string, onEvent func(Event)) (json
 func (c *Client) follow(ctx context.Context, id string, emit func(Event) error) error {
 	pause := backoff.New(200*time.Millisecond, 2*time.Second)
 	var last State
+	away := false // since the last event, which was a gap
 	once := func(e Event) error {
 		pause.Reset()
+		away = false
 		if e.Kind == queue.EventState {
 			if e.State == last {
 				return nil
@@ -161,6 +164,10 @@ func (c *Client) follow(ctx context.Context, id string, emit func(Event) error) 
 		if !backoff.Sleep(ctx, pause.Next()) {
 			return ctx.Err()
 		}
+		if away {
+			continue
+		}
+		away, last = true, State{} // the state follows even if it is the same
 		if err := emit(Event{Kind: queue.EventGap, Task: id}); err != nil {
 			return err
 		}

@@ -15,20 +15,28 @@ import (
 	"github.com/autobot-fleet/autobot/queue"
 )
 
+const (
+	silencePatience = 30 * time.Second // after a connection broke off, until we ask whether anybody is there
+	answerPatience  = 10 * time.Second // for the answer
+)
+
 func newTasksWatch(env *environment, o *connection) *cobra.Command {
 	return &cobra.Command{
 		Use:   "watch ID...",
 		Short: "Print what happens to tasks until they have ended",
 		Long: "Print what happens to tasks, one line per event, until all have ended. With --output json\n" +
-			"each line is a JSON object.",
+			"each line is a JSON object. The exit code is 69 if the control plane has been gone for half\n" +
+			"a minute.",
 		Args: ids,
 		RunE: func(c *cobra.Command, args []string) error {
-			return o.use(c.Context(), env, func(ctx context.Context, cl *client.Client) error { return watchTasks(ctx, env, cl, args) })
+			return o.use(c.Context(), env, func(ctx context.Context, cl *client.Client) error {
+				return watchTasks(ctx, env, cl, args, silencePatience)
+			})
 		},
 	}
 }
 
-func watchTasks(ctx context.Context, env *environment, cl *client.Client, ids []string) error {
+func watchTasks(ctx context.Context, env *environment, cl *client.Client, ids []string, patience time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	streams := make([]<-chan client.Event, 0, len(ids))
@@ -39,25 +47,65 @@ func watchTasks(ctx context.Context, env *environment, cl *client.Client, ids []
 		}
 		streams = append(streams, events)
 	}
-	var mu sync.Mutex
+	var mu sync.Mutex // of the output and of failed
 	var failed error
 	var all sync.WaitGroup
-	for _, events := range streams {
+	for i, events := range streams {
 		all.Go(func() {
-			for e := range events {
+			err := watchOne(ctx, cl, ids[i], events, patience, func(e client.Event) error {
 				mu.Lock()
-				if failed == nil {
-					failed = printEvent(env, e)
-				}
-				if failed != nil {
-					cancel()
-				}
-				mu.Unlock()
+				defer mu.Unlock()
+				return printEvent(env, e)
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil && failed == nil {
+				failed = err
+				cancel()
 			}
 		})
 	}
 	all.Wait()
 	return failed
+}
+
+// watchOne shows the events of a task until there are no more. When a
+// connection broke off and nothing has been heard for patience since, it asks
+// for the task itself, and gives up when there is no answer either.
+func watchOne(ctx context.Context, cl *client.Client, id string, events <-chan client.Event, patience time.Duration, show func(client.Event) error) error {
+	doubt := time.NewTimer(patience)
+	doubt.Stop()
+	defer doubt.Stop()
+	for {
+		select {
+		case e, open := <-events:
+			if !open {
+				return nil
+			}
+			doubt.Stop()
+			if e.Kind == queue.EventGap {
+				doubt.Reset(patience)
+			}
+			if err := show(e); err != nil {
+				return err
+			}
+		case <-doubt.C:
+			if err := askFor(ctx, cl, id); ctx.Err() != nil {
+				return nil
+			} else if err != nil {
+				return fmt.Errorf("stopped watching task %s, which goes on: %w", id, err)
+			}
+			doubt.Reset(patience)
+		}
+	}
+}
+
+// askFor finds out whether the control plane answers.
+func askFor(ctx context.Context, cl *client.Client, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, answerPatience)
+	defer cancel()
+	_, err := cl.Get(ctx, id)
+	return err
 }
 
 // eventView is one event as a JSON line.
@@ -71,7 +119,7 @@ type eventView struct {
 
 func printEvent(env *environment, e client.Event) error {
 	if env.Output == "table" {
-		text := "events may have been missed"
+		text := "the connection broke off and is made again"
 		switch e.Kind {
 		case queue.EventState:
 			text = follow.StateLine(e.State)

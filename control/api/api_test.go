@@ -28,6 +28,8 @@ func TestRefusalsAreByteIdentical(t *testing.T) {
 		{"nothing", "GET", "/api/tasks", []string{"X", ""}, 401, required, "Bearer"},
 		{"wrong key", "POST", "/api/tasks", []string{"X-Internal-API-Key", "wrong"}, 401, required, "Bearer"},
 		{"wrong token", "GET", "/api/workers", []string{"Authorization", "Bearer x.y.z"}, 401, required, "Bearer"},
+		{"the key as a token", "GET", "/api/workers", []string{"Authorization", "Bearer " + testKey}, 401,
+			`{"detail":"Authentication required: this bearer token is no JWT; the internal key belongs into the header X-Internal-API-Key"}`, "Bearer"},
 		{"user may not submit", "POST", "/api/tasks", []string{"Authorization", "Bearer " + r.user}, 403,
 			`{"detail":"Insufficient permissions: Admin permission required for this operation"}`, ""},
 		{"user may read", "GET", "/api/tasks", []string{"Authorization", "bearer " + r.user}, 200, `{"tasks":[]}`, ""},

@@ -102,6 +102,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", strconv.Itoa(int((p.wait+time.Second-1)/time.Second)))
 	}
 	switch {
+	case p.body != nil: // what a task ended with, or which one is in the way: no fault of this program
 	case p.status == http.StatusInternalServerError:
 		a.log.Error("a request failed", zap.String("request", requestID(r.Context())),
 			zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Error(err))

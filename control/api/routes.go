@@ -93,7 +93,7 @@ func (a *API) adapt(who access, serve handler) http.Handler {
 			}
 			id, err := a.Auth.Authenticate(r, need)
 			if err != nil {
-				a.fail(w, r, err)
+				a.fail(w, r, nameHeader(r, err))
 				return
 			}
 			r = r.WithContext(auth.WithIdentity(r.Context(), id))

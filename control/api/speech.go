@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/autobot-fleet/autobot/control/auth"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -199,7 +198,7 @@ func (a *API) abandon(gone context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(gone), cancelTimeout)
 	defer cancel()
 	// A task that has ended, or was never accepted, needs no cancel.
-	_, _ = a.Queue.Cancel(ctx, id, auth.FromContext(gone).Username)
+	_, _ = a.Queue.Cancel(ctx, id, caller(gone))
 }
 
 // typed is an answer whose media type is what was asked for: for samples the

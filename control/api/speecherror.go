@@ -56,14 +56,35 @@ func foreign(p *problem, err error) SpeechError {
 // keyAsBearer lets clients that know only bearer tokens send the internal key
 // as one. A token is three parts with dots between them; a key is not.
 func keyAsBearer(r *http.Request) *http.Request {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	token = strings.TrimSpace(token)
-	if !strings.EqualFold(scheme, "bearer") || token == "" || strings.Count(token, ".") == 2 || r.Header.Get(auth.HeaderInternalKey) != "" {
+	token := keyLike(r)
+	if token == "" {
 		return r
 	}
 	clone := r.Clone(r.Context())
 	clone.Header.Set(auth.HeaderInternalKey, token)
 	return clone
+}
+
+// keyLike is the bearer token of r when it cannot be one, but may be a key.
+func keyLike(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	token = strings.TrimSpace(token)
+	if !strings.EqualFold(scheme, "bearer") || strings.Count(token, ".") == 2 || r.Header.Get(auth.HeaderInternalKey) != "" {
+		return ""
+	}
+	return token
+}
+
+// nameHeader tells who sends the internal key as a bearer token outside /v1/
+// where it belongs. Other refusals keep the words that clients compare.
+func nameHeader(r *http.Request, err error) error {
+	var denied *auth.Error
+	if !errors.As(err, &denied) || denied.Status != http.StatusUnauthorized || keyLike(r) == "" {
+		return err
+	}
+	told := *denied
+	told.Detail = "Authentication required: this bearer token is no JWT; the internal key belongs into the header " + auth.HeaderInternalKey
+	return &told
 }
 
 // speechFields are the names that fields of a task have in a SpeechRequest.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -152,11 +153,20 @@ func (a *API) cancelTask(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	status, err := a.Queue.Cancel(r.Context(), id, auth.FromContext(r.Context()).Username)
+	status, err := a.Queue.Cancel(r.Context(), id, caller(r.Context()))
 	if err != nil {
 		return err
 	}
 	return ok(w, apiwire.StatusReply{TaskID: id, Status: status})
+}
+
+// caller names who asks, for people. Who holds the internal key has no name.
+func caller(ctx context.Context) string {
+	id := auth.FromContext(ctx)
+	if id.Method == "internal_key" {
+		return "an operator"
+	}
+	return id.Username
 }
 
 // retryTask serves POST /api/tasks/{id}/retry.

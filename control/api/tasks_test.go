@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/autobot-fleet/autobot/internal/apiwire"
 	"github.com/autobot-fleet/autobot/queue"
 )
@@ -77,11 +79,15 @@ func TestResult(t *testing.T) {
 	r.want("GET", "/api/tasks/cancelled/result", "", 499, `{"detail":"task \"cancelled\": the task ended as cancelled","task_id":"cancelled","status":"cancelled","error":{"code":"CANCELLED","message":"","retryable":false}}`)
 	r.want("GET", "/api/tasks/failed/result", "", 503, `{"detail":"task \"failed\": the task ended as failed_permanent: no NPU","task_id":"failed","status":"failed_permanent",`+
 		`"error":{"code":"DEVICE_UNAVAILABLE","message":"no NPU","retryable":true,"hint":"look"},"artifacts":[],"meta":{"attempt":4}}`)
-	r.want("GET", "/api/tasks/bare/result", "", 500, `~"message":"Worker w died; retries exhausted"`)
+	r.want("GET", "/api/tasks/bare/result", "", 500, `{"detail":"task \"bare\": the task ended as failed_permanent: Worker w died; retries exhausted",`+
+		`"task_id":"bare","status":"failed_permanent","error":{"code":"","message":"Worker w died; retries exhausted","retryable":false}}`)
 	r.want("GET", "/api/tasks/odd/result", "", 400, `~"code":"INVALID_INPUT"`)
 	r.want("GET", "/api/tasks/done", "", 200, `~"result_available":true`)
 	r.want("GET", "/api/tasks/completed", "", 200, `~"result_available":false`)
 	r.want("GET", "/api/tasks/failed", "", 200, `~"failure":{"error":`)
+	if bad := r.logs.FilterLevelExact(zap.ErrorLevel).All(); len(bad) > 0 {
+		t.Errorf("a task that failed is no fault of the control plane, but it logs %+v", bad)
+	}
 }
 
 func TestOperators(t *testing.T) {
@@ -91,7 +97,7 @@ func TestOperators(t *testing.T) {
 		r.queue.put(queue.Task{ID: string(s), Status: s})
 	}
 	r.want("POST", "/api/tasks/running/cancel", "", 200, `{"task_id":"running","status":"running"}`)
-	if r.queue.lastBy != "internal" {
+	if r.queue.lastBy != "an operator" {
 		t.Errorf("cancelled by %q", r.queue.lastBy)
 	}
 	r.want("POST", "/api/tasks/completed/cancel", "", 409, `{"detail":"task \"completed\" is completed: the task's state does not allow this"}`)
