@@ -49,6 +49,19 @@ func TestMistakesWithEnginesAreAnsweredInOneSentence(t *testing.T) {
 	}
 }
 
+func TestWarningsArePrintedOnce(t *testing.T) {
+	t.Setenv("AUTOBOT_WROKER_ID", "x")
+	file := filepath.Join(t.TempDir(), "net.onnx")
+	if err := os.WriteFile(file, []byte("junk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, stderr := call("--config", quiet(t), "models", "add", file, "--name", "x", "--task", "infer",
+		"--set", "executors.dirs=[/nowhere]", "--set", "engines.dir="+filepath.Join(t.TempDir(), "engines"))
+	if n := strings.Count(stderr, "AUTOBOT_WROKER_ID"); n != 1 {
+		t.Errorf("told %d times: %s", n, stderr)
+	}
+}
+
 func TestAFolderWithoutArchivesSaysHowToFillIt(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // where archives of this machine would be found
 	code, stdout, stderr := call("--config", quiet(t), "engines", "install", "magika", "--from", t.TempDir(), "--into", filepath.Join(t.TempDir(), "engines"))

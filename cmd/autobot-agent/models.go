@@ -80,11 +80,14 @@ func newModelsAdd(a *app) *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			in, err := a.installer(f)
+			cfg, _, err := a.load() // once, as its warnings are printed
 			if err != nil {
 				return err
 			}
-			cfg, _, err := a.load()
+			if f.into == "" {
+				f.into = cfg.Engines.Dir
+			}
+			in, err := a.installer(f)
 			if err != nil {
 				return err
 			}
@@ -108,7 +111,7 @@ func newModelsAdd(a *app) *cobra.Command {
 	f.add(c)
 	flags := c.Flags()
 	flags.StringVar(&m.Name, "name", "", "name that tasks use: a-z, 0-9, dot, dash, underscore")
-	flags.StringVar(&m.Task, "task", "", "what it is for: embed, detect, classify, vad, filetype, tts or infer")
+	flags.StringVar(&m.Task, "task", "", "what it is for: embed, detect, classify, vad, filetype, tts or infer (ocr has several parts: write its model.json by hand, see docs/executors.md)")
 	flags.StringVar(&m.Labels, "labels", "", "file with the names of the classes, one a line")
 	flags.StringVar(&m.Vocab, "vocab", "", "embed: vocabulary of a WordPiece tokenizer, one token a line")
 	flags.StringVar(&m.Voice, "voice", "", "tts: JSON file of the voice")

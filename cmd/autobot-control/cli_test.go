@@ -55,6 +55,7 @@ func TestCommandLine(t *testing.T) {
 		{"its priority", "", "tasks priority critical later", 0, "priority critical", ""},
 		{"not finished", "", "tasks result later", 1, "", "has not finished"},
 		{"a type that nobody serves", "", "tasks submit nobody --id lonely", 0, "task lonely is queued in normal:nobody", "no living worker serves queue normal:nobody"},
+		{"a type that is mistyped", "", "tasks submit ttts", 0, "is queued in normal:ttts", "did you mean the type tts?"},
 		{"cancel it", "", "tasks cancel lonely", 0, "lonely: cancelled", ""},
 		{"an unknown state", "", "tasks list --status waiting", 2, "", "--status must be one of"},
 		{"drain without a name", "", "workers drain", 2, "", "autobot-control: workers drain needs"},

@@ -21,7 +21,7 @@ type saving struct {
 }
 
 func (s *saving) add(c *cobra.Command) {
-	c.Flags().StringVar(&s.dir, "save", "", "write the files that the task left into this folder")
+	c.Flags().StringVar(&s.dir, "save", "", "write the files that the task left into this folder; a file that is there with other content is kept, the new one is numbered")
 	c.Flags().BoolVar(&s.open, "open", false, "show the first file that was saved with the desktop's program for it")
 	_ = c.MarkFlagDirname("save")
 }
