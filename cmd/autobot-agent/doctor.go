@@ -19,7 +19,7 @@ func newDoctor(a *app) *cobra.Command {
 			"fault; warnings do not count.",
 		Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, loaded, err := a.load()
+			cfg, loaded, err := a.loadLocal()
 			if err != nil {
 				return err
 			}

@@ -9,11 +9,14 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"os"
 	"syscall"
 	"time"
 
 	"github.com/autobot-fleet/autobot/agent"
 	"github.com/autobot-fleet/autobot/internal/cli"
+	"github.com/autobot-fleet/autobot/internal/configfile"
+	"github.com/autobot-fleet/autobot/internal/devfleet"
 )
 
 const maxAnswer = 8 << 20 // bytes of an answer that is read
@@ -27,8 +30,32 @@ type localAPI struct {
 // local returns the way to the agent of this machine that the configuration
 // names.
 func (a *app) local() (localAPI, error) {
-	cfg, _, err := a.load()
+	cfg, _, err := a.loadLocal()
 	return localAPI{cfg}, err
+}
+
+// loadLocal reads the configuration of the agent on this machine: the one that
+// the user or the administrator chose, else that of an agent which runs without
+// one, else that of a running dev.
+func (a *app) loadLocal() (*agent.Config, *configfile.Loaded, error) {
+	cfg, loaded, err := a.load()
+	if err != nil {
+		return nil, nil, err
+	}
+	standard := agent.Defaults()
+	chosen := a.ConfigPath != "" || len(loaded.Files()) > 0 || cfg.StateDir != standard.StateDir || cfg.HTTP.Listen != standard.HTTP.Listen
+	if _, err := os.Stat(agent.SocketPath(cfg.StateDir)); chosen || !errors.Is(err, fs.ErrNotExist) {
+		return cfg, loaded, nil
+	}
+	dev := devfleet.Find()
+	if dev == nil {
+		return cfg, loaded, nil
+	}
+	overrides, err := a.Overrides()
+	if err != nil {
+		return nil, nil, err
+	}
+	return agent.LoadConfig(dev.AgentConfig(), overrides) // its warnings, of variables, have been told
 }
 
 // status asks for the agent's status.

@@ -113,6 +113,16 @@ func TestCommandLine(t *testing.T) {
 			}
 		}
 	})
+	t.Run("its agent is found without being named", func(t *testing.T) {
+		home := filepath.Dir(d.Dir)
+		env := []string{"XDG_STATE_HOME=" + home, "XDG_RUNTIME_DIR=" + filepath.Join(home, "run")}
+		program := filepath.Join(filepath.Dir(d.Program()), "autobot-agent")
+		for command, want := range map[string]string{"status": d.Dir, "executors list": "general", "doctor": filepath.Join(d.Dir, "agent.yaml")} {
+			if r := e2e.Command(t, env, program, words(command)...); r.Code != 0 || !strings.Contains(r.Stdout, want) {
+				t.Errorf("%s: %+v", command, r)
+			}
+		}
+	})
 	t.Run("files are saved", func(t *testing.T) {
 		out := filepath.Join(dir, "out")
 		r := d.CLI("", "tasks", "submit", "tts", `{"text":"Hello world. Second sentence."}`, "--id", "spoken", "--wait", "--save", out)
