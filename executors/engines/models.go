@@ -13,19 +13,24 @@ import (
 	"strings"
 
 	"github.com/autobot-fleet/autobot/executors"
+	"github.com/autobot-fleet/autobot/internal/nearest"
 )
 
 // Model returns the card of a model and the folder that holds its files, after
 // checking that they are there with the right size (Verify compares checksums).
 // A name that is not there is a NOT_FOUND that names the nearest ones.
-func (l Layout) Model(name string) (Card, string, error) {
+func (l Layout) Model(name string) (Card, string, error) { return l.ModelFor(name, "TASK") }
+
+// ModelFor is Model for somebody who wants the model for a task: how to add one
+// is told with it.
+func (l Layout) ModelFor(name, task string) (Card, string, error) {
 	if !ValidName(name) {
 		return Card{}, "", executors.Invalid("model", "must be 1 to 64 of a-z, 0-9, dot, dash and underscore, got %q", cut(name, 80))
 	}
 	dir := filepath.Join(l.ModelsDir, name)
 	raw, err := readCard(filepath.Join(dir, CardFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Card{}, "", l.notFound(name)
+		return Card{}, "", l.notFound(name, task)
 	}
 	if err != nil {
 		return Card{}, "", fmt.Errorf("read the card of model %s: %w", name, err)
@@ -70,14 +75,14 @@ func (l Layout) Models() ([]string, error) {
 }
 
 // notFound helps somebody who named a model that is not there.
-func (l Layout) notFound(name string) error {
+func (l Layout) notFound(name, task string) error {
 	names, err := l.Models()
 	if err != nil {
 		return err
 	}
 	e := executors.Errorf(executors.CodeNotFound, "there is no model %q in %s", name, l.ModelsDir)
-	add := fmt.Sprintf("autobot-agent models add FILE --name %s --task detect", name)
-	switch near := executors.Nearest(name, names, 3); {
+	add := fmt.Sprintf("autobot-agent models add FILE --name %s --task %s", name, task)
+	switch near := nearest.Names(name, names, 3); {
 	case len(near) > 0:
 		e.Hint = "did you mean " + strings.Join(near, " or ") + "? Or: " + add
 	case len(names) > 0:

@@ -87,12 +87,16 @@ func TestAnUnknownModelNamesTheNearestAndHowToAddIt(t *testing.T) {
 	addModel(t, l, "yolo-v8n")
 	addModel(t, l, "magika")
 	_, _, err = l.Model("yolov8")
-	for _, want := range []string{"did you mean yolo-v8n?", "autobot-agent models add FILE --name yolov8 --task detect"} {
+	for _, want := range []string{"did you mean yolo-v8n?", "autobot-agent models add FILE --name yolov8 --task TASK"} {
 		if !executors.IsCode(err, executors.CodeNotFound) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in: %v", want, err)
 		}
 	}
-	if _, _, err := l.Model("zzzzzz"); err == nil || !strings.Contains(err.Error(), "there are magika, yolo-v8n") {
+	addModel(t, l, "magikas-long-cousin")
+	if _, _, err = l.ModelFor("cousin", TaskEmbed); err == nil || !strings.Contains(err.Error(), "did you mean magikas-long-cousin? Or: autobot-agent models add FILE --name cousin --task embed") {
+		t.Errorf("a part of a name: %v", err)
+	}
+	if _, _, err := l.Model("zzzzzz"); err == nil || !strings.Contains(err.Error(), "there are magika, magikas-long-cousin, yolo-v8n") {
 		t.Errorf("nothing near: %v", err)
 	}
 	for _, name := range []string{"", "../net", "Net", ".", "..", strings.Repeat("a", 65)} {

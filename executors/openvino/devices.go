@@ -23,16 +23,29 @@ const (
 type devices struct {
 	rt       *ov.Runtime
 	order    []string
+	builtIn  bool // nobody chose the order: what the machine never had is not missed
 	cooldown time.Duration
 	now      func() time.Time
 
 	mu         sync.Mutex
 	lost       map[string]time.Time // device -> until when it rests
+	seen       map[string]bool      // kinds of devices that were present once
 	quarantine map[string]string    // device and model -> why it is not used
 }
 
+// builtInOrder is the order of AUTO where the settings give none.
+var builtInOrder = []string{"NPU", "GPU", deviceCPU}
+
+// newDevices takes the order of AUTO, or nil for the built-in one.
 func newDevices(rt *ov.Runtime, order []string, cooldown time.Duration) *devices {
-	return &devices{rt: rt, order: order, cooldown: cooldown, now: time.Now, lost: map[string]time.Time{}, quarantine: map[string]string{}}
+	d := &devices{
+		rt: rt, order: order, builtIn: order == nil, cooldown: cooldown, now: time.Now,
+		lost: map[string]time.Time{}, seen: map[string]bool{}, quarantine: map[string]string{},
+	}
+	if d.builtIn {
+		d.order = builtInOrder
+	}
+	return d
 }
 
 // choice is a device and what has to be said about it.
@@ -49,6 +62,7 @@ func (d *devices) choose(asked, subject string) ([]choice, error) {
 	if err != nil {
 		return nil, executors.Errorf(executors.CodeEngineUnavailable, "the OpenVINO runtime does not list its devices: %v", err)
 	}
+	d.remember(present)
 	if asked == "" {
 		asked = deviceAuto
 	}
@@ -65,15 +79,18 @@ func (d *devices) choose(asked, subject string) ([]choice, error) {
 		return []choice{{device: resolve(asked, present)}}, nil
 	}
 	var out []choice
-	var skipped []string
+	var skipped, missed []string // missed is what a person should know of
 	for _, name := range d.order {
 		if reason := cmp.Or(d.absent(name, present), d.distrusted(name, subject, present)); reason != "" {
 			skipped = append(skipped, name+" "+reason)
+			if !d.builtIn || reason != notPresent || d.wasSeen(name) {
+				missed = append(missed, name+" "+reason)
+			}
 			continue
 		}
 		c := choice{device: resolve(name, present), auto: true}
-		if len(skipped) > 0 {
-			c.warnings = []executors.Warning{fallback(strings.Join(skipped, "; "), c.device)}
+		if len(missed) > 0 {
+			c.warnings = []executors.Warning{fallback(strings.Join(missed, "; "), c.device)}
 		}
 		out = append(out, c)
 	}
@@ -86,6 +103,23 @@ func (d *devices) choose(asked, subject string) ([]choice, error) {
 // fallback is the warning that AUTO did not get what it looked for first.
 func fallback(why, used string) executors.Warning {
 	return executors.Warning{Code: "DEVICE_FALLBACK", Message: fmt.Sprintf("%s; used %s", why, used)}
+}
+
+// remember notes which kinds of devices this machine has.
+func (d *devices) remember(present []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range present {
+		d.seen[kind(p)] = true
+	}
+}
+
+// wasSeen reports whether a device of this kind was present once: one that is
+// gone is missed, whoever chose the order.
+func (d *devices) wasSeen(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.seen[kind(name)]
 }
 
 // resolve gives a device without a number the first of its kind.

@@ -62,12 +62,27 @@ func TestAutoTakesTheNPUWhereThereIsOne(t *testing.T) {
 	}
 }
 
-func TestWithoutAnNPUAutoTakesTheCPUAndSaysSo(t *testing.T) {
+func TestWithoutAnNPUAutoTakesTheCPUWithoutAWord(t *testing.T) {
 	t.Parallel()
 	if !alone(t) {
 		return
 	}
 	m := doubled(t, ovtest.DoubleOptions{}, nil)
+	if device, r := plusOne(t, m, "AUTO"); device != "CPU" || len(r.result.Warnings) > 0 {
+		t.Errorf("ran on %s, warnings %v", device, r.result.Warnings)
+	}
+	m.models.devices.remember([]string{"NPU"}) // there was one
+	if _, r := plusOne(t, m, "AUTO"); !strings.Contains(r.warned("DEVICE_FALLBACK"), "NPU is not present; used CPU") {
+		t.Errorf("a device that went away: %v", r.result.Warnings)
+	}
+}
+
+func TestADeviceThatSomebodyConfiguredIsMissed(t *testing.T) {
+	t.Parallel()
+	if !alone(t) {
+		return
+	}
+	m := doubled(t, ovtest.DoubleOptions{}, func(s *Settings) { s.Devices = []string{"NPU", "CPU"} })
 	device, r := plusOne(t, m, "AUTO")
 	if w := r.warned("DEVICE_FALLBACK"); device != "CPU" || !strings.Contains(w, "NPU is not present") || !strings.Contains(w, "used CPU") {
 		t.Errorf("ran on %s, warning %q", device, w)

@@ -255,7 +255,7 @@ func (e *Executor) Execute(ctx context.Context, task executors.Task) (executors.
 	case opEmbed:
 		return e.embed(ctx, task, old)
 	case opSearch:
-		return e.search(ctx, task)
+		return e.search(ctx, task, old)
 	case opDetect:
 		return e.detect(ctx, task)
 	case opClassify:
@@ -288,6 +288,16 @@ func typeOf(name string) (executors.TypeDescription, bool) {
 // find returns the model that a task asks for. With a task of the model's card
 // given, another kind of model is refused.
 func (e *Executor) find(t target, def, cardTask string) (want, error) {
+	w, err := e.findAny(t, def, cmp.Or(cardTask, engines.TaskInfer))
+	if err == nil && cardTask != "" && w.card.Task != cardTask {
+		return want{}, executors.Invalid("model", "%s is a model for %s, this operation needs one for %s", w.card.Name, w.card.Task, cardTask)
+	}
+	return w, err
+}
+
+// findAny is find for a model of any kind. How one that is not there is added
+// is told for the task addAs.
+func (e *Executor) findAny(t target, def, addAs string) (want, error) {
 	asked, err := t.name(def)
 	if err != nil {
 		return want{}, err
@@ -301,7 +311,7 @@ func (e *Executor) find(t target, def, cardTask string) (want, error) {
 	default:
 		return want{}, executors.Invalid("precision", "must be f32, f16 or bf16, got %q", cut(t.Precision))
 	}
-	card, dir, err := e.layout.Model(name)
+	card, dir, err := e.layout.ModelFor(name, addAs)
 	if err != nil {
 		var known *executors.Error
 		if errors.As(err, &known) {
@@ -309,9 +319,6 @@ func (e *Executor) find(t target, def, cardTask string) (want, error) {
 			return want{}, known
 		}
 		return want{}, executors.Errorf(executors.CodeModelLoadFailed, "%v", err)
-	}
-	if cardTask != "" && card.Task != cardTask {
-		return want{}, executors.Invalid("model", "%s is a model for %s, this operation needs one for %s", name, card.Task, cardTask)
 	}
 	digest, err := digestOf(card)
 	if err != nil {
@@ -334,7 +341,7 @@ func (e *Executor) byCard(task executors.Task, typ executors.TypeDescription) (s
 	if err := decodeLoose(task, &p); err != nil {
 		return "", err
 	}
-	w, err := e.find(p.target, e.settings.DetectModel, "")
+	w, err := e.findAny(p.target, e.settings.DetectModel, engines.TaskDetect)
 	if err != nil {
 		return "", err
 	}

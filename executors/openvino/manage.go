@@ -124,7 +124,7 @@ func (e *Executor) deviceInfo(task executors.Task) (executors.Result, error) {
 		}
 		list = append(list, d)
 	}
-	for _, name := range e.settings.Devices {
+	for _, name := range e.models.devices.order {
 		if reason := e.models.devices.absent(name, present); reason == notPresent {
 			d := deviceInfo{ID: name, Reason: "it is not present"}
 			var known *executors.Error

@@ -43,6 +43,16 @@ type textLine struct {
 	Quad       [4][2]float64 `json:"quad"` // corners from the top left of the text on
 }
 
+// ocrOutput is the output of op ocr, what most callers want first.
+type ocrOutput struct {
+	Text   string     `json:"text"` // all lines, one below the other
+	Count  int        `json:"count"`
+	Model  modelInfo  `json:"model"`
+	Device string     `json:"device"`
+	Image  imageSize  `json:"image"`
+	Lines  []textLine `json:"lines"`
+}
+
 // read is op ocr.
 func (e *Executor) read(ctx context.Context, task executors.Task) (executors.Result, error) {
 	var p ocrPayload
@@ -87,9 +97,9 @@ func (e *Executor) read(ctx context.Context, task executors.Task) (executors.Res
 	for _, l := range lines {
 		texts = append(texts, l.Text)
 	}
-	out, err := encode(opOCR, map[string]any{
-		"text": strings.Join(texts, "\n"), "lines": lines, "count": len(lines), "image": sizeOf(img),
-		"model": info(w.card, w.card.OCR.Recogniser), "device": r.detector.device,
+	out, err := encode(opOCR, ocrOutput{
+		Text: strings.Join(texts, "\n"), Count: len(lines), Model: info(w.card, w.card.OCR.Recogniser), Device: r.detector.device,
+		Image: sizeOf(img), Lines: lines,
 	}, r.warnings)
 	out.Load = r.load
 	return out, err

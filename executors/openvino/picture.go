@@ -58,7 +58,9 @@ func (e *Executor) pictureBytes(task executors.Task, p pictureFields) (raw []byt
 		}
 	}
 	if given != 1 {
-		return nil, "", executors.Invalid("image", "give one of image (base64), artifact and image_path")
+		e := executors.Invalid("image", "give one of image (base64), artifact and image_path")
+		e.Hint = "tasks submit has --attach image=FILE for a file of yours; image_path names one on the worker, below input_roots"
+		return nil, "", e
 	}
 	switch {
 	case p.Artifact != "":

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 
@@ -15,6 +16,9 @@ const (
 	maxVectors     = 100_000
 	maxVectorBytes = 100 << 20
 )
+
+// defaultSimilarity is the threshold where neither task nor card has one.
+const defaultSimilarity = 0.7
 
 // searchPayload is the payload of op search: what to look for, and among what.
 // The names of older producers are query_text, document_embeddings,
@@ -44,12 +48,32 @@ type hit struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
-func (e *Executor) search(ctx context.Context, task executors.Task) (executors.Result, error) {
-	p, topK, threshold, err := readSearch(task)
+// bestHit is the row nearest to what is searched, above the threshold or not.
+type bestHit struct {
+	Index int     `json:"index"`
+	Score float64 `json:"score"`
+}
+
+// searchOutput is the output of op search.
+type searchOutput struct {
+	Results   []hit      `json:"results"`
+	Best      *bestHit   `json:"best"` // null where nothing was searched
+	Count     int        `json:"count"`
+	Searched  int        `json:"searched"`
+	Threshold float64    `json:"threshold"` // that was used
+	Model     *modelInfo `json:"model,omitempty"`
+	Device    string     `json:"device,omitempty"`
+	CacheHits *int       `json:"cache_hits,omitempty"`
+}
+
+// search is op search. An older producer, who counts on 0.7 where its payload
+// has no threshold, does not get that of the model's card.
+func (e *Executor) search(ctx context.Context, task executors.Task, old bool) (executors.Result, error) {
+	p, topK, err := readSearch(task)
 	if err != nil {
 		return executors.Result{}, err
 	}
-	out := map[string]any{}
+	out := searchOutput{Threshold: defaultSimilarity}
 	var warnings []executors.Warning
 	var load embedded
 	rows := p.Vectors
@@ -74,7 +98,10 @@ func (e *Executor) search(ctx context.Context, task executors.Task) (executors.R
 			return executors.Result{}, err
 		}
 		load, warnings, computed = *v, v.warnings, v.values
-		out["model"], out["device"], out["cache_hits"] = v.model, v.device, v.hits
+		out.Model, out.Device, out.CacheHits = &v.model, v.device, &v.hits
+		if t := v.thresholds; t != nil && !old {
+			out.Threshold = t.Score
+		}
 	}
 	query := p.Vector
 	if p.Query != nil {
@@ -92,20 +119,34 @@ func (e *Executor) search(ctx context.Context, task executors.Task) (executors.R
 			return executors.Result{}, executors.Invalid("artifact", "%v: the query has %d dimensions", err, len(query))
 		}
 	}
-	hits, err := nearest(query, rows, p.Metadata, topK, threshold)
-	if err != nil {
+	if p.Threshold != nil {
+		out.Threshold = *p.Threshold
+	}
+	if out.Results, out.Best, err = nearest(query, rows, p.Metadata, topK, out.Threshold); err != nil {
 		return executors.Result{}, err
 	}
-	out["results"], out["count"], out["searched"] = hits, len(hits), len(rows)
+	out.Count, out.Searched = len(out.Results), len(rows)
+	if out.Count == 0 && out.Best != nil {
+		warnings = append(warnings, belowThreshold(out.Best.Score, out.Threshold))
+	}
 	r, err := encode(opSearch, out, warnings)
 	r.Load = load.load
 	return r, err
 }
 
+// belowThreshold is the warning that nothing was near enough.
+func belowThreshold(best, threshold float64) executors.Warning {
+	decimals := 2
+	for decimals < 9 && round(best, decimals) >= round(threshold, decimals) {
+		decimals++ // until the two differ
+	}
+	return executors.Warning{Code: "BELOW_THRESHOLD", Message: fmt.Sprintf("the best score %.*f is below the threshold %.*f; set threshold", decimals, best, decimals, threshold)}
+}
+
 // readSearch reads and checks the payload, and folds the older names in.
-func readSearch(task executors.Task) (p searchPayload, topK int, threshold float64, err error) {
+func readSearch(task executors.Task) (p searchPayload, topK int, err error) {
 	if err = executors.DecodePayload(task, &p); err != nil {
-		return p, 0, 0, err
+		return p, 0, err
 	}
 	if p.Query == nil {
 		p.Query = p.QueryText
@@ -120,7 +161,7 @@ func readSearch(task executors.Task) (p searchPayload, topK int, threshold float
 		p.Threshold = p.Least
 	}
 	if (p.Query == nil) == (p.Vector == nil) {
-		return p, 0, 0, executors.Invalid("query", "give either query, a text, or vector")
+		return p, 0, executors.Invalid("query", "give either query, a text, or vector")
 	}
 	sources := 0
 	for _, given := range []bool{p.Vectors != nil, p.Texts != nil, p.Artifact != ""} {
@@ -129,50 +170,52 @@ func readSearch(task executors.Task) (p searchPayload, topK int, threshold float
 		}
 	}
 	if sources != 1 {
-		return p, 0, 0, executors.Invalid("vectors", "give one of vectors, texts and artifact")
+		return p, 0, executors.Invalid("vectors", "give one of vectors, texts and artifact")
 	}
 	if p.Texts != nil {
 		if err = checkTexts("texts", p.Texts); err != nil {
-			return p, 0, 0, err
+			return p, 0, err
 		}
 	}
 	if p.Query != nil {
 		if err = checkTexts("query", []string{*p.Query}); err != nil {
-			return p, 0, 0, err
+			return p, 0, err
 		}
 	}
 	if topK, err = whole("top_k", p.TopK, 10, 1, maxTopK); err != nil {
-		return p, 0, 0, err
+		return p, 0, err
 	}
-	threshold = 0.7
-	if p.Threshold != nil {
-		if threshold = *p.Threshold; !(threshold >= -1 && threshold <= 1) {
-			return p, 0, 0, executors.Invalid("threshold", "must be between -1 and 1, got %v", threshold)
-		}
+	if t := p.Threshold; t != nil && !(*t >= -1 && *t <= 1) {
+		return p, 0, executors.Invalid("threshold", "must be between -1 and 1, got %v", *t)
 	}
-	return p, topK, threshold, nil
+	return p, topK, nil
 }
 
-// nearest returns the rows with the smallest angle to query, best first.
-func nearest(query []float32, rows [][]float32, metadata []json.RawMessage, topK int, threshold float64) ([]hit, error) {
+// nearest returns the rows with the smallest angle to query, best first, and
+// the best of all, even below the threshold: nil only where there are no rows.
+func nearest(query []float32, rows [][]float32, metadata []json.RawMessage, topK int, threshold float64) ([]hit, *bestHit, error) {
 	if len(rows) > maxVectors {
-		return nil, executors.Errorf(executors.CodeTooLarge, "vectors: there are %d, the limit is %d", len(rows), maxVectors)
+		return nil, nil, executors.Errorf(executors.CodeTooLarge, "vectors: there are %d, the limit is %d", len(rows), maxVectors)
 	}
 	if metadata != nil && len(metadata) != len(rows) {
-		return nil, executors.Invalid("metadata", "has %d entries for %d vectors", len(metadata), len(rows))
+		return nil, nil, executors.Invalid("metadata", "has %d entries for %d vectors", len(metadata), len(rows))
 	}
 	if err := direction("vector", query); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	hits := []hit{}
+	var best *bestHit
 	for i, row := range rows {
 		if len(row) != len(query) {
-			return nil, executors.Invalid(at("vectors", i), "has %d dimensions, the query has %d", len(row), len(query))
+			return nil, nil, executors.Invalid(at("vectors", i), "has %d dimensions, the query has %d", len(row), len(query))
 		}
 		if err := direction(at("vectors", i), row); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		score := max(min(cosine(query, row), 1), -1)
+		if best == nil || score > best.Score {
+			best = &bestHit{Index: i, Score: score}
+		}
 		if score < threshold {
 			continue
 		}
@@ -183,7 +226,7 @@ func nearest(query []float32, rows [][]float32, metadata []json.RawMessage, topK
 		hits = append(hits, h)
 	}
 	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(b.Score, a.Score) })
-	return hits[:min(len(hits), topK)], nil
+	return hits[:min(len(hits), topK)], best, nil
 }
 
 // direction refuses a vector that points nowhere.

@@ -15,8 +15,9 @@ import (
 
 // Settings is the configuration executors.openvino of the agent.
 type Settings struct {
-	// Devices is the order in which AUTO looks for a device. Default NPU, GPU,
-	// CPU.
+	// Devices is the order in which AUTO looks for a device. Default (nil) NPU,
+	// GPU, CPU, of which it says nothing where the machine has none; of those
+	// that somebody names here each one that is missing is a warning.
 	Devices []string `json:"devices"`
 
 	// InputRoots are the folders below which image_path may point. Default
@@ -72,7 +73,7 @@ type Settings struct {
 // DefaultSettings returns the settings of an executor that nobody configured.
 func DefaultSettings() Settings {
 	return Settings{
-		Devices: []string{"NPU", "GPU", "CPU"}, InputRoots: executors.InputRoots{"/data"},
+		InputRoots: executors.InputRoots{"/data"},
 		EmbedModel: "all-minilm-l6-v2", DetectModel: "ssd-mobilenet-v2", OCRModel: "pp-ocr-v4",
 		MaxLoadedMB: 2048, IdleUnload: 10 * time.Minute, LoadTimeout: 5 * time.Minute, Cooldown: time.Minute, CacheMB: 4096,
 		Slots: 1, Concurrency: 64, MaxBatch: 32, EmbedCache: 1000, EmbedCacheTTL: time.Hour,
@@ -92,7 +93,7 @@ func (s Settings) Validate() error {
 			bad(key, "%d must be between %d and %d", v, low, high)
 		}
 	}
-	if len(s.Devices) == 0 {
+	if s.Devices != nil && len(s.Devices) == 0 {
 		bad("devices", "must name at least one device")
 	}
 	for i, d := range s.Devices {

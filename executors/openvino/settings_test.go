@@ -20,7 +20,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		{"the defaults are valid", func(*Settings) {}, ""},
 		{"a device with a number", func(s *Settings) { s.Devices = []string{"GPU.1", "CPU"} }, ""},
 		{"nothing is remembered", func(s *Settings) { s.EmbedCache, s.EmbedCacheTTL, s.CacheMB, s.IdleUnload = 0, 0, 0, 0 }, ""},
-		{"no devices", func(s *Settings) { s.Devices = nil }, "devices: must name"},
+		{"no devices", func(s *Settings) { s.Devices = []string{} }, "devices: must name"},
 		{"the runtime's own choice", func(s *Settings) { s.Devices = []string{"CPU", "AUTO"} }, "devices[1]:"},
 		{"roots are absolute", func(s *Settings) { s.InputRoots = executors.InputRoots{"data"} }, "input_roots:"},
 		{"aliases are names", func(s *Settings) { s.ModelAliases = map[string]string{"yolov8": "../x"} }, "model_aliases:"},

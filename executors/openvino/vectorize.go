@@ -22,8 +22,11 @@ type embedded struct {
 	model     modelInfo
 	device    string
 	hits      int
-	warnings  []executors.Warning
-	load      time.Duration
+
+	thresholds *engines.Thresholds // of the model's card, or nil
+
+	warnings []executors.Warning
+	load     time.Duration
 }
 
 // vectorsOf computes or remembers the vectors of texts. name gives the field of
@@ -37,7 +40,7 @@ func (e *Executor) vectorsOf(ctx context.Context, task executors.Task, t target,
 	if err != nil {
 		return nil, err
 	}
-	out := &embedded{model: info(w.card, w.card.Model), values: make([][]float32, len(texts))}
+	out := &embedded{model: info(w.card, w.card.Model), thresholds: w.card.Thresholds, values: make([][]float32, len(texts))}
 	job := &embedding{task: task, pad: tok.Pad(), name: name, out: out}
 	if job.ids, err = tokenize(tok, w.card, texts, name, truncate, out); err != nil {
 		return nil, err

@@ -19,7 +19,8 @@ type catalogue struct {
 }
 
 // find returns the voice called id. A language that a voice serves may be given
-// instead. It never falls back to another voice: NOT_FOUND names the nearest.
+// instead. It never falls back to another voice: NOT_FOUND names the nearest,
+// if any is near.
 func (c catalogue) find(id string) (Voice, error) {
 	for _, v := range c.voices {
 		if v.ID == id {
@@ -38,7 +39,7 @@ func (c catalogue) find(id string) (Voice, error) {
 		err.Hint = "use a voice that op list_voices shows, for example " + c.def
 		return Voice{}, err
 	}
-	err := notFound("voice", id, threeNearest(id, c.ids()))
+	err := notFound("voice", id, nearest.Names(id, c.ids(), 3))
 	if piperQuality.MatchString(id) {
 		err.Hint += "; neural voices: autobot-agent engines list, or models add FILE --task tts"
 	}
@@ -66,7 +67,7 @@ func (c catalogue) speak(tag string) (Voice, error) {
 			return v, nil
 		}
 	}
-	return Voice{}, notFound("language", tag, threeNearest(strings.ToLower(tag), c.languages()))
+	return Voice{}, notFound("language", tag, nearest.Names(tag, c.languages(), 3))
 }
 
 // ancestry returns tag and its ever shorter beginnings, lower case, then the
@@ -157,14 +158,11 @@ func neuralVoice(id string) string {
 }
 
 func notFound(kind, name string, near []string) *executors.Error {
-	err := executors.Errorf(executors.CodeNotFound, "%s %q is not installed; nearest: %s", kind, name, strings.Join(near, ", "))
+	err := executors.Errorf(executors.CodeNotFound, "%s %q is not installed", kind, name)
+	if len(near) > 0 {
+		err.Message += "; nearest: " + strings.Join(near, ", ")
+	}
 	err.Field = kind
 	err.Hint = "op list_voices shows all voices and their languages"
 	return err
-}
-
-// threeNearest returns the three candidates with the smallest edit distance to
-// name, nearest first.
-func threeNearest(name string, candidates []string) []string {
-	return nearest.By(candidates, 3, func(c string) (int, bool) { return nearest.Distance(name, c), true })
 }

@@ -64,15 +64,21 @@ func TestVoiceAndLanguageMustFit(t *testing.T) {
 	}
 }
 
-func TestNotFoundNamesThreeNearest(t *testing.T) {
+func TestNotFoundNamesWhatIsNear(t *testing.T) {
 	t.Parallel()
 	c := installed(t, "en-us")
 	_, err := c.find("en-uss")
 	if err == nil || !strings.Contains(err.Error(), "nearest: en-us, ") || strings.Count(err.Error(), ",") != 2 {
 		t.Errorf("%v", err)
 	}
-	if _, err := c.find("nosuch"); strings.Count(err.Error(), ",") != 2 {
-		t.Errorf("%v", err)
+	for _, nothing := range []string{"nosuch", "joe"} { // "be" and "de" are not near to joe
+		if _, err := c.find(nothing); err == nil || strings.Contains(err.Error(), "nearest") || !strings.Contains(err.Error(), "op list_voices") {
+			t.Errorf("%v", err)
+		}
+	}
+	c.voices = append(c.voices, Voice{ID: "en-us-joe-medium", Language: "en-us"})
+	if _, err := c.find("joe"); err == nil || !strings.Contains(err.Error(), "nearest: en-us-joe-medium") {
+		t.Errorf("a part of a name: %v", err)
 	}
 }
 

@@ -138,8 +138,9 @@ func (p *ssmlParser) element(top *openElement, t xml.StartElement) error {
 	case "say-as":
 		top.say, err = parseSayAs(attrs)
 	default:
+		line, column := p.dec.InputPos()
 		refusal := executors.Errorf(executors.CodeUnsupported,
-			"text: element <%s> is not supported; there are speak, p, s, break, prosody and say-as", short(top.name, 40))
+			"text: as SSML, at line %d, column %d: element <%s> is not supported; there are speak, p, s, break, prosody and say-as", line, column, short(top.name, 40))
 		refusal.Field = "text"
 		return refusal
 	}

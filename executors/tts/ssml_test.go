@@ -132,7 +132,7 @@ func TestSSMLFaultsNameThePlace(t *testing.T) {
 		{`<speak><prosody range="high">a</prosody></speak>`, "attribute range", executors.CodeInvalidInput},
 		{`<speak><say-as interpret-as="telephone">1</say-as></speak>`, `"telephone"`, executors.CodeInvalidInput},
 		{`<speak><say-as>1</say-as></speak>`, "interpret-as is missing", executors.CodeInvalidInput},
-		{`<speak><audio src="x"/></speak>`, "<audio> is not supported", executors.CodeUnsupported},
+		{`<speak><audio src="x"/></speak>`, "line 1, column 24: element <audio> is not supported", executors.CodeUnsupported},
 		{`<speak xml:lang="de">Hallo</speak>`, "xml:lang", executors.CodeInvalidInput},
 		{`<!DOCTYPE speak [<!ENTITY a "b">]><speak>&a;</speak>`, "declaration", executors.CodeInvalidInput},
 		{`<speak>` + strings.Repeat("<p>", 40) + strings.Repeat("</p>", 40) + `</speak>`, "deep", executors.CodeInvalidInput},

@@ -162,10 +162,10 @@ func TestFieldsAreChecked(t *testing.T) {
 		says  string
 	}{
 		{"voice with a path", "voice", "../../etc/passwd", executors.CodeInvalidInput, "voice"},
-		{"voice that is not there", "voice", "nosuch", executors.CodeNotFound, "nearest:"},
+		{"voice that is not there", "voice", "nosuch", executors.CodeNotFound, "op list_voices"},
 		{"voice alias that is not there", "voice_id", "en-uss", executors.CodeNotFound, "en-us"},
 		{"neural voice that is not installed", "voice", "en-us-nobody-medium", executors.CodeNotFound, "engines list"},
-		{"language that nobody speaks", "language", "xx-YY", executors.CodeNotFound, "nearest:"},
+		{"language that nobody speaks", "language", "xx-YY", executors.CodeNotFound, "op list_voices"},
 		{"language that is none", "language", "!", executors.CodeInvalidInput, "BCP-47"},
 		{"unknown format", "format", "aiff", executors.CodeInvalidInput, "wav"},
 		{"rate of nobody", "sample_rate", 11025, executors.CodeInvalidInput, "22050"},
