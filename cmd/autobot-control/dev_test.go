@@ -254,7 +254,7 @@ func TestDevRefuses(t *testing.T) {
 	}
 }
 
-// What dies by itself takes the fleet down with a reason.
+// A Redis that dies by itself takes the fleet down with a reason.
 func TestDevTellsWhatDied(t *testing.T) {
 	t.Parallel()
 	d := e2e.StartDev(t, e2e.Install(t, "general"), nil)

@@ -73,10 +73,8 @@ func agentConfig(f *folder, p programs, page *site, redis redisconn.Config, c *c
 		"openvino": map[string]any{"input_roots": roots},
 	}
 	general := map[string]any{"input_roots": roots}
-	if page != nil { // tasks reach nothing else on this machine
-		general["allow"] = []string{page.address}
-		executors["playwright"] = map[string]any{"allow": []string{page.address}}
-	}
+	general["allow"] = []string{page.address} // tasks reach nothing else on this machine
+	executors["playwright"] = map[string]any{"allow": []string{page.address}}
 	executors["general"] = general
 	text, err := yaml.Marshal(map[string]any{
 		"redis":     section,
@@ -116,13 +114,18 @@ type agent struct {
 	http *http.Client
 }
 
-// startAgent starts it; await tells when it works.
-func startAgent(f *folder, p programs, config string) (*agent, error) {
+// startAgent starts it; await tells when it works. Where it is started again
+// its log goes on.
+func startAgent(f *folder, p programs, config string, again bool) (*agent, error) {
 	path := f.path("agent.yaml")
 	if err := writeFile(path, config); err != nil {
 		return nil, err
 	}
-	log, err := f.logFile("agent")
+	open := f.logFile
+	if again {
+		open = f.moreLog
+	}
+	log, err := open("agent")
 	if err != nil {
 		return nil, err
 	}

@@ -85,14 +85,39 @@ func (c *child) stop(patience time.Duration, hurry <-chan os.Signal) {
 	}
 }
 
-// ending says how the child ended, with the last lines of its log.
-func (c *child) ending() error {
-	how := "with code 0"
+// ended reports whether the child has ended.
+func (c *child) ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// death is the end of a child that nobody asked for.
+type death struct {
+	name string
+	how  string // "signal: killed"
+	log  string // path of its log
+	tail string // last lines of the log
+}
+
+// ending says how the child ended; call it after done.
+func (c *child) ending() *death {
+	d := &death{name: c.name, how: "with code 0", log: c.log, tail: lastLines(c.log, 5)}
 	if c.err != nil {
-		how = c.err.Error()
+		d.how = c.err.Error()
 	}
-	if tail := lastLines(c.log, 5); tail != "" {
-		return fmt.Errorf("%s ended by itself (%s); the end of %s:\n%s", c.name, how, c.log, tail)
+	return d
+}
+
+func (d *death) Error() string { return fmt.Sprintf("%s ended by itself (%s)", d.name, d.how) }
+
+// logged is what its log says, for people.
+func (d *death) logged() string {
+	if d.tail == "" {
+		return fmt.Sprintf("its log %s is empty", d.log)
 	}
-	return fmt.Errorf("%s ended by itself (%s); its log %s is empty", c.name, how, c.log)
+	return fmt.Sprintf("the end of %s:\n%s", d.log, d.tail)
 }

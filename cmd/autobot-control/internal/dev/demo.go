@@ -2,6 +2,7 @@ package dev
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,9 +31,6 @@ func (f *fleet) demo(ctx context.Context, status agentStatus) (good bool, err er
 		return false, err
 	}
 	defer func() { _ = c.Close() }()
-	if err := f.site.show(status); err != nil {
-		return false, err
-	}
 	f.say("")
 	f.say("Demo: real tasks, for each executor that is ready")
 	var done []outcome
@@ -83,8 +81,8 @@ func (f *fleet) demo(ctx context.Context, status agentStatus) (good bool, err er
 }
 
 // demoTask runs one task and saves what it leaves. The error is a
-// *engines.MissingError where its picture is not installed; other failures are
-// part of the outcome.
+// *engines.MissingError where its picture is not installed, and that of ctx when
+// it is done; other failures are part of the outcome.
 func (f *fleet) demoTask(ctx context.Context, c *client.Client, executor string, t demoTask) (outcome, error) {
 	o := outcome{task: executor + " " + t.name}
 	s, err := f.submission(ctx, c, t)
@@ -105,6 +103,11 @@ func (f *fleet) demoTask(ctx context.Context, c *client.Client, executor string,
 	if err == nil {
 		o.files, err = f.keep(ctx, c, t, document)
 	}
+	if err != nil && ctx.Err() != nil {
+		f.abandon(ctx, c, s.ID)
+		f.say("  %s: %s ... stopped", executor, t.about)
+		return o, ctx.Err()
+	}
 	if err != nil {
 		o.result = "FAILED: " + err.Error()
 		f.say("  %s: %s ... failed", executor, t.about)
@@ -120,7 +123,8 @@ func (f *fleet) demoTask(ctx context.Context, c *client.Client, executor string,
 // picture is uploaded, as tasks submit --attach does.
 func (f *fleet) submission(ctx context.Context, c *client.Client, t demoTask) (queue.Submission, error) {
 	none := 0
-	s := queue.Submission{Type: t.typ, MaxRetries: &none, Labels: map[string]string{"demo": "true"}}
+	// The name is ours, so that the task can be cancelled whatever was answered.
+	s := queue.Submission{ID: "demo-" + strings.ToLower(rand.Text()), Type: t.typ, MaxRetries: &none, Labels: map[string]string{"demo": "true"}}
 	payload := map[string]any{}
 	if err := json.Unmarshal([]byte(strings.ReplaceAll(t.payload, "{site}", f.site.url())), &payload); err != nil {
 		return s, fmt.Errorf("read the payload: %w", err)
@@ -153,6 +157,17 @@ func runDemo(ctx context.Context, c *client.Client, s queue.Submission, show *fo
 		err = fmt.Errorf("it has not ended after %s (task %s)", demoPatience, receipt.ID)
 	}
 	return document, err
+}
+
+// abandon cancels a task that nobody waits for any more, so that the end of the
+// fleet does not wait for it either.
+func (f *fleet) abandon(ctx context.Context, c *client.Client, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	_, err := c.Cancel(ctx, id)
+	if err != nil && !errors.Is(err, queue.ErrNotFound) && !errors.Is(err, queue.ErrConflict) {
+		f.say("  task %s could not be cancelled: %v", id, err)
+	}
 }
 
 // keep saves the files of a task under names that say what they show.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/autobot-fleet/autobot/client"
+	"github.com/autobot-fleet/autobot/executors/engines"
 	"github.com/autobot-fleet/autobot/internal/cli"
 	"github.com/autobot-fleet/autobot/internal/redisconn"
 )
@@ -37,7 +38,9 @@ type fleet struct {
 	redis    *server
 	control  *plane
 	agent    *agent
-	site     *site  // with Demo
+	unkeep   context.CancelFunc // ends the keeping of the agent, nil before it
+	kept     chan struct{}      // closed when that has ended
+	site     *site
 	withdraw func() // removes the runtime file
 }
 
@@ -69,10 +72,13 @@ func Run(ctx context.Context, o Options) error {
 		err = f.use(ctx, status)
 	}
 	interrupted := ctx.Err() != nil
-	ending := f.stop(ctx)
+	if err == nil || errors.Is(err, context.Canceled) {
+		err = context.Cause(ctx) // what failed, rather than whom that stopped
+	}
+	ending := f.stop(err)
 	switch {
 	case err != nil && !errors.Is(err, context.Canceled):
-		return err // the first thing that went wrong; the end repeats it at most
+		return err // the first thing that went wrong
 	case ending == nil && o.Once && interrupted:
 		return errors.New("stopped before the demo was over")
 	}
@@ -97,20 +103,27 @@ func (f *fleet) start(ctx context.Context, p programs, fail context.CancelCauseF
 	if f.control, err = startControl(f.folder, f.redis.config, fail); err != nil {
 		return agentStatus{}, err
 	}
-	if f.o.Demo {
-		if f.site, err = startSite(); err != nil {
-			return agentStatus{}, err
-		}
+	if f.site, err = startSite(); err != nil {
+		return agentStatus{}, err
 	}
 	config, err := agentConfig(f.folder, p, f.site, f.redis.config, f.control.Control, f.control.keyFile)
 	if err != nil {
 		return agentStatus{}, err
 	}
-	if f.agent, err = startAgent(f.folder, p, config); err != nil {
+	if f.agent, err = startAgent(f.folder, p, config, false); err != nil {
 		return agentStatus{}, err
 	}
-	go watch(ctx, f.agent.child, fail)
-	return f.agent.await(ctx, func(reason string) { f.say("  waiting for the agent: %s", reason) })
+	status, err := f.agent.await(ctx, func(reason string) { f.say("  waiting for the agent: %s", reason) })
+	if err != nil {
+		return agentStatus{}, err // one that does not come up at all is not tried again
+	}
+	ctx, f.unkeep = context.WithCancel(ctx)
+	f.kept = make(chan struct{})
+	go func() {
+		defer close(f.kept)
+		f.keepAgent(ctx, config, p, fail)
+	}()
+	return status, nil
 }
 
 // watch ends the fleet when a child dies that should live.
@@ -129,6 +142,9 @@ func (f *fleet) use(ctx context.Context, status agentStatus) error {
 		JWTSecretFile: f.control.jwtFile, Dir: f.folder.dir,
 	})
 	f.withdraw = remove
+	if err := f.site.show(status); err != nil {
+		return err
+	}
 	f.introduce(status)
 	if err != nil {
 		f.say("  note        other commands cannot find this fleet by themselves: %v", err)
@@ -170,8 +186,9 @@ func (f *fleet) introduce(s agentStatus) {
 	for _, line := range rest {
 		f.say("%s", line)
 	}
-	if f.site != nil {
-		f.say("  page        %s, for the browser of the demo", f.site.url())
+	f.say("  page        %s, which tasks may open", f.site.url())
+	if pictures, err := engines.Locate().DataSet("sample-pictures"); err == nil {
+		f.say("  pictures    %s, which tasks may read", pictures)
 	}
 	f.say("  logs        %s", f.folder.path("logs"))
 }
@@ -223,10 +240,14 @@ func agentName(control string) string {
 }
 
 // stop takes everything down in order: the agent ends its tasks while the rest
-// is there. The reason for an end that nobody asked for is returned.
-func (f *fleet) stop(ctx context.Context) error {
-	cause := context.Cause(ctx)
+// is there. It first says the cause of an end that nobody asked for.
+func (f *fleet) stop(cause error) error {
+	if f.unkeep != nil {
+		f.unkeep()
+		<-f.kept
+	}
 	f.withdraw()
+	f.accuse(cause)
 	if f.agent != nil {
 		f.farewell()
 		f.agent.stop(drainTimeout+30*time.Second, f.o.Hurry)
@@ -241,13 +262,25 @@ func (f *fleet) stop(ctx context.Context) error {
 	if f.site != nil {
 		f.site.stop()
 	}
-	if cause != nil && !errors.Is(cause, context.Canceled) {
-		return errors.Join(cause, err)
-	}
-	if err == nil && f.agent != nil {
+	if err == nil && f.agent != nil && (cause == nil || errors.Is(cause, context.Canceled) || errors.Is(cause, ErrDemoFailed)) {
 		f.say("Stopped. Everything is kept in %s", f.folder.dir)
 	}
 	return err
+}
+
+// accuse says why the fleet ends, with the log of who is to blame. The error
+// that Run returns comes to the screen when all has ended, which may take long.
+func (f *fleet) accuse(cause error) {
+	if cause == nil || f.agent == nil || errors.Is(cause, context.Canceled) || errors.Is(cause, ErrDemoFailed) {
+		return
+	}
+	f.say("")
+	var d *death
+	if errors.As(cause, &d) {
+		f.say("%v; %s", cause, d.logged())
+		return
+	}
+	f.say("%v", cause)
 }
 
 // farewell says what the end waits for.

@@ -4,5 +4,7 @@
 //
 // Everything it keeps is in one folder. The agent and redis-server are child
 // processes in groups of their own, which the kernel ends if this process is
-// killed; a clean end takes them down in order: agent, control plane, Redis.
+// killed. An agent that dies is started again, as a service manager would; the
+// end of any other part ends the fleet. A clean end takes them down in order:
+// agent, control plane, Redis.
 package dev

@@ -80,7 +80,12 @@ func (f *folder) logFile(name string) (*os.File, error) {
 	if err := os.Rename(path, path+".old"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("keep the old log: %w", err)
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	return f.moreLog(name)
+}
+
+// moreLog goes on with a log.
+func (f *folder) moreLog(name string) (*os.File, error) {
+	file, err := os.OpenFile(f.path("logs", name+".log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}

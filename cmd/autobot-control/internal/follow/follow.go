@@ -146,10 +146,22 @@ func ProgressLine(p client.Progress) string {
 		parts = append(parts, p.Stage)
 	}
 	if p.Total > 0 {
-		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%d of %d %s", p.Done, p.Total, p.Unit)))
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%d of %d %s", p.Done, p.Total, unit(p.Total, p.Unit))))
 	}
 	if p.Message != "" {
 		parts = append(parts, p.Message)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// unit is the word of a count. Executors name theirs in the singular; words
+// other than those of our own executors are shown as they are, as "ms" is.
+func unit(n int64, word string) string {
+	switch word {
+	case "file", "item", "segment", "step":
+		if n != 1 {
+			return word + "s"
+		}
+	}
+	return word
 }
