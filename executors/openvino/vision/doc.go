@@ -4,6 +4,7 @@
 //
 //	picture.go  PNG and JPEG, checked from the header before they are decoded
 //	fit.go      scaling to the input of a model, and the way back
+//	scale.go    scaling with a triangle filter
 //	box.go      boxes, overlap, suppression of what overlaps
 //	ssd.go      detections of SSD models as MediaPipe makes them
 //	yolo.go     detections of YOLO models

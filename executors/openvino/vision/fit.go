@@ -6,8 +6,6 @@ import (
 	"image/color"
 	"image/draw"
 	"math"
-
-	xdraw "golang.org/x/image/draw"
 )
 
 // Fit says how a picture becomes the input of a model.
@@ -56,7 +54,7 @@ func (f Fit) Apply(src *image.RGBA) (Fitted, error) {
 		out.offsetX, out.offsetY = float64(at.X), float64(at.Y)
 		draw.Draw(canvas, canvas.Bounds(), image.NewUniform(grey), image.Point{}, draw.Src)
 	}
-	xdraw.BiLinear.Scale(canvas, target, src, b, xdraw.Src, nil)
+	scale(canvas, target, src)
 	out.Data, out.Shape = f.tensor(canvas, table, channels)
 	return out, nil
 }
@@ -104,16 +102,20 @@ func (f Fit) tensor(canvas *image.RGBA, table [][256]float32, channels int) ([]f
 	if f.Channels == "bgr" {
 		order = [3]int{2, 1, 0}
 	}
-	for p, at := 0, 0; p < w*h; p, at = p+1, at+4 {
-		px := canvas.Pix[at : at+3 : at+3]
-		if channels == 1 {
+	pix := canvas.Pix[:4*w*h]
+	if channels == 1 {
+		for p, at := 0, 0; at < len(pix); p, at = p+1, at+4 {
 			// Luma of ITU-R BT.601, as image/color has it.
-			y := (19595*uint32(px[0]) + 38470*uint32(px[1]) + 7471*uint32(px[2]) + 1<<15) >> 16
-			data[p*step] = table[0][y]
-			continue
+			y := (19595*uint32(pix[at]) + 38470*uint32(pix[at+1]) + 7471*uint32(pix[at+2]) + 1<<15) >> 16
+			data[p] = table[0][y]
 		}
-		for c := range 3 {
-			data[p*step+c*stride] = table[c][px[order[c]]]
+		return data, shape
+	}
+	for c := range 3 {
+		values, to := &table[c], c*stride
+		for at := order[c]; at < len(pix); at += 4 {
+			data[to] = values[pix[at]]
+			to += step
 		}
 	}
 	return data, shape

@@ -49,9 +49,20 @@ func Decode(raw []byte) (*image.RGBA, error) {
 	return toRGBA(decoded), nil
 }
 
-// toRGBA copies a picture onto white.
+// toRGBA returns a picture on white: the picture itself where it is opaque and
+// has the right bytes, else a copy.
 func toRGBA(src image.Image) *image.RGBA {
 	b := src.Bounds()
+	switch p := src.(type) {
+	case *image.RGBA:
+		if b.Min == (image.Point{}) && p.Opaque() {
+			return p
+		}
+	case *image.NRGBA: // without transparency the same bytes
+		if b.Min == (image.Point{}) && p.Opaque() {
+			return &image.RGBA{Pix: p.Pix, Stride: p.Stride, Rect: p.Rect}
+		}
+	}
 	dst := image.NewRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
 	if o, ok := src.(interface{ Opaque() bool }); ok && o.Opaque() {
 		draw.Draw(dst, dst.Bounds(), src, b.Min, draw.Src)
