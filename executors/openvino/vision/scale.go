@@ -96,4 +96,4 @@ func scaleRow(out []float32, pix []uint8, across []taps) {
 
 // level is a number of 0 to 255 as a byte, by way of 16 bits as image/color has
 // it.
-func level(v float32) uint8 { return uint8(min(uint32(v*257+0.5), 0xffff) >> 8) } //nolint:gosec // at most 255
+func level(v float32) uint8 { return uint8(min(uint32(v*257+0.5), 0xffff) >> 8) }
