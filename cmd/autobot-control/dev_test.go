@@ -133,6 +133,15 @@ func TestDevLeavesNothing(t *testing.T) {
 			if r.Code != 0 {
 				t.Fatalf("submit: %+v", r)
 			}
+			// On a slow disk Redis writes up to 2 s late; SIGKILL ends it with dev.
+			e2e.Await(t, "Redis has written the task", func() bool {
+				logs, err := filepath.Glob(filepath.Join(d.Dir, "redis", "appendonlydir", "*.incr.aof"))
+				if err != nil || len(logs) == 0 {
+					return false
+				}
+				text, err := os.ReadFile(logs[len(logs)-1])
+				return err == nil && strings.Contains(string(text), "kept") && strings.Contains(string(text), "completed")
+			})
 			d.Signal(tt.signal)
 			if code := d.Wait(); code != tt.code {
 				t.Errorf("exit code %d, want %d", code, tt.code)

@@ -61,8 +61,8 @@ func startRedis(ctx context.Context, f *folder) (*server, error) {
 }
 
 // redisConf lets nobody but this user in (a socket in a private folder, no
-// port), loses nothing that was acknowledged when the process dies, and never
-// drops a key.
+// port), loses at most the last 2 s when it is killed while the disk is slow,
+// and never drops a key.
 func redisConf(dir, socket string) string {
 	quote := func(s string) string { return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"` }
 	return strings.Join([]string{
