@@ -116,6 +116,9 @@ func (r *runner) run(p probe) error {
 		}
 		r.lanes[addr.Port()] = true
 	}
+	if p.lone && r.mode == egress.ModeNamespace {
+		p.end = silent
+	}
 	from := r.sniff.count()
 	finished := make(chan any, 1)
 	go func() { finished <- r.drive(v, p) }()
@@ -130,9 +133,6 @@ func (r *runner) run(p probe) error {
 		default:
 		}
 		return err
-	}
-	if p.lone && r.mode == egress.ModeNamespace {
-		p.end = silent
 	}
 	switch p.end {
 	case denied:
