@@ -217,6 +217,14 @@ func (t target) element() target { return t }
 // A startError says why no browser came up.
 type startError struct{ error }
 
+// bareReason is the warning about a root agent's browser without a sandbox.
+const bareReason = "the browser has no sandbox: user namespaces are not possible here, as in a chroot or some containers (allow them to the container, or run the agent as an ordinary user outside)"
+
+// sandboxMissing reports whether Chromium found no way to make its sandbox.
+func sandboxMissing(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "No usable sandbox")
+}
+
 // explained adds what to do to the failures of a browser's start that are
 // known.
 func explained(err error) error {
@@ -225,7 +233,7 @@ func explained(err error) error {
 	}
 	text := err.Error()
 	switch {
-	case strings.Contains(text, "No usable sandbox"):
+	case sandboxMissing(err):
 		return errors.New("the browser finds no sandbox: user namespaces are switched off for this process (allow them: sysctl user.max_user_namespaces, or RestrictNamespaces=user pid net in the unit)")
 	case strings.Contains(text, "error while loading shared libraries"):
 		return fmt.Errorf("the browser lacks a library (repair it with: autobot-agent engines install playwright): %s", said(text))

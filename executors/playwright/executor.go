@@ -126,6 +126,8 @@ func (e *Executor) Describe(ctx context.Context) (executors.Description, error) 
 	d.Ready = true
 	if _, why := runsAs(e.pool.user, found, e.settings.BrowserUser); why != "" {
 		d.Reasons = []string{why}
+	} else if e.pool.bare.Load() {
+		d.Reasons = []string{bareReason}
 	}
 	d.Capabilities = []string{"driver:" + DriverVersion, "guard:" + string(e.mode)}
 	if e.settings.Search.configured() {

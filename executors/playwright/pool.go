@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/autobot-fleet/autobot/executors/playwright/egress"
@@ -37,6 +38,7 @@ type pool struct {
 	failAt  time.Time
 	closed  bool
 
+	bare atomic.Bool    // root's browsers run without their sandbox, which is not possible here
 	work sync.WaitGroup // starts, endings and the watch
 	quit chan struct{}
 }
@@ -209,7 +211,7 @@ func (p *pool) bringUp(d *driver) (*browser, error) {
 		return nil, err
 	}
 	if d != nil {
-		b, err := launch(d, found.browser, tmp, !user.root())
+		b, err := p.launch(d, found.browser, tmp, user)
 		if err == nil || !connectionLost(err) {
 			return b, explained(err)
 		}
@@ -218,11 +220,25 @@ func (p *pool) bringUp(d *driver) (*browser, error) {
 	if d, err = startDriver(found, tmp, user, p.ns); err != nil {
 		return nil, err
 	}
-	b, err := launch(d, found.browser, tmp, !user.root())
+	b, err := p.launch(d, found.browser, tmp, user)
 	if err != nil {
 		d.stop()
 	}
 	return b, explained(err)
+}
+
+// launch starts a browser, in its sandbox where it can. A root agent in a
+// container or chroot has a user for the browser and no user namespaces for
+// its sandbox: it goes without, and says so. Others are told what is missing.
+func (p *pool) launch(d *driver, path, tmp string, user browserUser) (*browser, error) {
+	sandbox := !user.root() && !p.bare.Load()
+	b, err := launch(d, path, tmp, sandbox)
+	if !sandbox || !sandboxMissing(err) || os.Getuid() != 0 {
+		return b, err
+	}
+	p.bare.Store(true)
+	fmt.Fprintln(os.Stderr, "executor playwright: "+bareReason)
+	return launch(d, path, tmp, false)
 }
 
 // finish puts a started browser in place of the current one.
