@@ -7,29 +7,29 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 )
 
-// maxSweeps bounds the passes over /proc: a process that forks faster than it
-// is found must not keep us here for ever.
-const maxSweeps = 10
-
-// killMarked kills the processes that carry the mark in their environment.
-// Those are descendants that left the process group with setsid.
+// killMarked kills the processes that carry the mark in their environment, and
+// waits until they are gone. Those are descendants that left the process group
+// with setsid. The wait is bounded: a process that forks faster than it is
+// found must not keep us here for ever.
 func (p *Process) killMarked() {
 	if p.mark == "" {
 		return
 	}
-	for range maxSweeps {
-		found := Marked(p.mark)
+	deadline := time.Now().Add(groupGone)
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		killed := 0
-		for _, pid := range found {
+		for _, pid := range Marked(p.mark) {
 			if pid != p.pid && syscall.Kill(pid, syscall.SIGKILL) == nil {
 				killed++
 			}
 		}
-		if killed == 0 {
+		if killed == 0 || time.Now().After(deadline) {
 			return
 		}
+		time.Sleep(wait)
 	}
 }
 
