@@ -184,6 +184,7 @@ func (r *rig) restart(options func(*Options)) {
 	if err != nil && !errors.As(err, &undelivered) {
 		r.t.Errorf("Run: %v", err)
 	}
+	r.h.shutDown()
 	r.q.mu.Lock()
 	r.q.deregisters, r.q.afterEnd, r.q.commands = 0, nil, nil
 	r.q.mu.Unlock()

@@ -90,6 +90,24 @@ func (h *fakeHost) KillTask(id string, _ int64) {
 	}
 }
 
+// shutDown ends what still runs, as a host does when its worker has ended: a
+// worker that has to be gone at its limit does not wait for that itself.
+func (h *fakeHost) shutDown() {
+	for {
+		h.mu.Lock()
+		now := h.now
+		for id, c := range h.kill {
+			close(c)
+			delete(h.kill, id)
+		}
+		h.mu.Unlock()
+		if now == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond) // of the bubble's time
+	}
+}
+
 // dead is closed when the task's process is killed.
 func (h *fakeHost) dead(id string) <-chan struct{} {
 	h.mu.Lock()
@@ -151,11 +169,11 @@ type rig struct {
 func newRig(t *testing.T, slots int, change ...func(*Options)) *rig {
 	t.Helper()
 	r := &rig{t: t, q: newFakeQueue(), h: newFakeHost(slots, "general", "tts"), dir: t.TempDir()}
-	r.q.onRecover = func() {
+	r.q.onRecover = func(id string) {
 		r.h.mu.Lock()
 		defer r.h.mu.Unlock()
-		if r.h.now > 0 {
-			t.Errorf("tasks were taken back while %d executions went on", r.h.now)
+		if r.h.active[id] > 0 {
+			t.Errorf("task %s was taken back while its execution went on", id)
 		}
 	}
 	r.make(slots, change...)

@@ -47,7 +47,7 @@ type fakeQueue struct {
 	before func(op string) error
 	after  func(op string) error
 
-	onRecover   func()
+	onRecover   func(id string) // is taken back
 	noUnblock   bool
 	lateBlock   time.Duration // a pop reaches the server so much later
 	calls       map[string]int

@@ -141,12 +141,12 @@ func (f *fakeQueue) Recover(_ context.Context, worker string, generation int64, 
 		return queue.RecoverReply{}, err
 	}
 	f.recovered = append(f.recovered, unclean)
-	if f.onRecover != nil {
-		f.onRecover()
-	}
 	var r queue.RecoverReply
 	for id := range f.own {
 		if t := f.tasks[id]; t.Generation != generation && t.WorkerID == worker {
+			if f.onRecover != nil {
+				f.onRecover(id)
+			}
 			f.requeue(t, true)
 			r.Requeued++
 		}
