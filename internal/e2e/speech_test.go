@@ -73,7 +73,7 @@ func TestProgramsThatKnowAnotherSpeechAPISpeakThroughTheFleet(t *testing.T) {
 		{"as WAV", `{"model":"tts-1","input":"Hello world.","response_format":"wav"}`, 200, "audio/wav", "RIFF", ""},
 		{"as FLAC, fast", `{"model":"tts","input":"Hello world.","voice":"default","response_format":"flac","speed":1.5}`, 200, "audio/flac", "fLaC", ""},
 		{"as samples", `{"input":"Hello world.","response_format":"pcm"}`, 200, "audio/pcm", "", ""},
-		{"a voice that nobody has", `{"input":"Hello.","voice":"alloy","response_format":"wav"}`, 400, "application/json", `{"error":{"message":"voice \"alloy\" is not installed; nearest: `, `"param":"voice"`},
+		{"a voice that nobody has", `{"input":"Hello.","voice":"en-uss","response_format":"wav"}`, 400, "application/json", `{"error":{"message":"voice \"en-uss\" is not installed; nearest: en-us`, `"param":"voice"`},
 		{"too much text", `{"input":"` + strings.Repeat("a ", 3000) + `","response_format":"wav"}`, 400, "application/json", `{"error":{"message":"input: `, `"param":"input"`},
 	} {
 		res, content, err := s.say(t.Context(), tt.body)
