@@ -215,7 +215,7 @@ func TestTwoAgentsCannotShareAStateFolder(t *testing.T) {
 	}
 }
 
-func TestCopiedStateFolderIsQuarantined(t *testing.T) {
+func TestA20CopiedStateFolderIsQuarantined(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	executors := e2e.Executors(t, "general")
@@ -265,7 +265,7 @@ func TestDrainOutlivesARestart(t *testing.T) {
 	awaitStatus(t, rdb, "x", "completed")
 }
 
-func TestFullDiskStopsClaimsUntilThereIsRoom(t *testing.T) {
+func TestA18FullDiskStopsClaimsUntilThereIsRoom(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)

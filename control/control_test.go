@@ -230,7 +230,7 @@ func flat(v any) []string {
 	return out
 }
 
-func TestWarnsOfAServerThatDropsKeys(t *testing.T) {
+func TestB46WarnsOfAServerThatDropsKeys(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, redistest.WithConfig("maxmemory-policy", "allkeys-lru"))
 	p := startPlane(t, testConfig(t, srv.URL()))
@@ -242,7 +242,7 @@ func TestWarnsOfAServerThatDropsKeys(t *testing.T) {
 	}
 }
 
-func TestStrictRefusesAServerThatDropsKeys(t *testing.T) {
+func TestB46StrictRefusesAServerThatDropsKeys(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, redistest.WithConfig("maxmemory-policy", "allkeys-lru"))
 	c, err := New(testConfig(t, srv.URL()), zap.NewNop(), zap.NewAtomicLevel())

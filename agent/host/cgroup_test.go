@@ -12,7 +12,7 @@ import (
 
 // What a task has started as a daemon dies with its process, however that
 // ends. Where the agent may make no cgroups it does not promise that, and says so.
-func TestADaemonOfATaskDiesWithItsProcess(t *testing.T) {
+func TestA08ADaemonOfATaskDiesWithItsProcess(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string

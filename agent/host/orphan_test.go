@@ -98,7 +98,7 @@ func TestNothingOutlivesAKilledAgent(t *testing.T) {
 	}
 }
 
-func TestOnlyLeftoversOfOursAreKilled(t *testing.T) {
+func TestA02OnlyLeftoversOfOursAreKilled(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	scratch, err := New(f.cfg, zaptest.NewLogger(t), nil)
@@ -191,7 +191,7 @@ func TestRunReturnsWhenAllProcessesAreGone(t *testing.T) {
 	}
 }
 
-func TestAnExecutorFindsACleanEnvironment(t *testing.T) {
+func TestA10AnExecutorFindsACleanEnvironment(t *testing.T) {
 	t.Setenv("AUTOBOT_REDIS_PASSWORD", "s3cret")
 	t.Setenv("SOME_TOKEN", "s3cret")
 	t.Setenv("TZ", "Europe/Paris")

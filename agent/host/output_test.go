@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestOutputIsHarmlessAndEndsInTheTasksLog(t *testing.T) {
+func TestA01OutputIsHarmlessAndEndsInTheTasksLog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.install("a", map[string]any{"concurrency": 4})

@@ -19,7 +19,7 @@ import (
 	"github.com/autobot-fleet/autobot/executors/executorstest"
 )
 
-func TestWhatIsNotTrustedIsNeverRun(t *testing.T) {
+func TestA05WhatIsNotTrustedIsNeverRun(t *testing.T) {
 	t.Parallel()
 	foreign := make([]byte, 64)
 	copy(foreign, "\x7fELF\x02\x01\x01")
@@ -150,7 +150,7 @@ func TestWhatLooksLikeACopyInProgressIsIgnored(t *testing.T) {
 	}
 }
 
-func TestBadExecutorsDoNotHoldUpTheGoodOne(t *testing.T) {
+func TestA06BadExecutorsDoNotHoldUpTheGoodOne(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(c *Config) { c.StartTimeout, c.ProbeTimeout = 5*time.Second, 60*time.Second })
 	f.install("exit1", map[string]any{"start": "exit1"})

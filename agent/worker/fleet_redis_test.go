@@ -57,7 +57,7 @@ func TestStopsAtRandomMomentsLoseNothing(t *testing.T) {
 	f.wantTidy()
 }
 
-func TestStoppingWhileATaskArrivesLosesNothing(t *testing.T) {
+func TestB28StoppingWhileATaskArrivesLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	c := f.s.Client(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/autobot-fleet/autobot/queue/redislist"
 )
 
-func TestForeignWorkersAndOrphans(t *testing.T) {
+func TestB04ForeignWorkersAndOrphans(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, redislist.Options{})
 	b.mustRun(

@@ -130,7 +130,7 @@ func TestDeadWorkerIsFailedOverOnce(t *testing.T) {
 	})
 }
 
-func TestNeverBeatWorkerGetsOneTimeout(t *testing.T) {
+func TestB76NeverBeatWorkerGetsOneTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeServer()

@@ -223,7 +223,7 @@ func TestExecutorThatCrashesAgainAndAgainIsDisabled(t *testing.T) {
 	})
 }
 
-func TestPoisonousTaskIsFoundOutAndItsNeighboursFinish(t *testing.T) {
+func TestB58PoisonousTaskIsFoundOutAndItsNeighboursFinish(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	q := e2e.NewQueue(t, srv)

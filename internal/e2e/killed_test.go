@@ -20,7 +20,7 @@ func sleeping(ms string) queue.Submission {
 	return queue.Submission{Type: "general", Payload: json.RawMessage(`{"op":"sleep","ms":` + ms + `}`)}
 }
 
-func TestTasksOfAKilledAgentMoveWhileTheLeaderIsKilledToo(t *testing.T) {
+func TestB27TasksOfAKilledAgentMoveWhileTheLeaderIsKilledToo(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	q := e2e.NewQueue(t, srv)

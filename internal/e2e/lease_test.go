@@ -15,7 +15,7 @@ import (
 
 // A worker that cannot reach Redis must have stopped its work, children and
 // all, when another one begins it anew.
-func TestCutOffAgentStopsBeforeOthersTakeOver(t *testing.T) {
+func TestB23CutOffAgentStopsBeforeOthersTakeOver(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	q := e2e.NewQueue(t, srv)
@@ -88,7 +88,7 @@ func TestCutOffAgentStopsBeforeOthersTakeOver(t *testing.T) {
 
 // An agent that stood still, was taken for dead and wakes up drops what it
 // lost, registers anew, and its next death is noticed like any other.
-func TestFrozenAgentComesBackAndCanDieAgain(t *testing.T) {
+func TestB74FrozenAgentComesBackAndCanDieAgain(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	q := e2e.NewQueue(t, srv)
@@ -123,7 +123,7 @@ func TestFrozenAgentComesBackAndCanDieAgain(t *testing.T) {
 }
 
 // A task that kills the agent each time is quarantined, and others finish.
-func TestTaskThatKillsItsAgentIsQuarantined(t *testing.T) {
+func TestB58TaskThatKillsItsAgentIsQuarantined(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	q := e2e.NewQueue(t, srv)

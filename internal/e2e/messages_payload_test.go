@@ -73,7 +73,7 @@ func wantFailure(t *testing.T, q *e2e.Queue, what, id, code, want string) {
 	}
 }
 
-func TestBadPayloadsFromRedisFailAtOnce(t *testing.T) {
+func TestB50BadPayloadsFromRedisFailAtOnce(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	q := e2e.NewQueue(t, srv)
@@ -116,7 +116,7 @@ func TestBadPayloadsFromRedisFailAtOnce(t *testing.T) {
 	noInsides(t, "the log of the agent", a.Output())
 }
 
-func TestBadPayloadsAreRefusedByTheAPI(t *testing.T) {
+func TestB50BadPayloadsAreRefusedByTheAPI(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	c := e2e.StartControl(t, e2e.Control{RedisURL: srv.URL(), Config: quietLog})
@@ -146,7 +146,7 @@ func TestBadPayloadsAreRefusedByTheAPI(t *testing.T) {
 }
 
 // Bytes that are no text, from anywhere, end a task in the proper state.
-func TestBytesThatAreNoText(t *testing.T) {
+func TestB51BytesThatAreNoText(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	q := e2e.NewQueue(t, srv)

@@ -12,7 +12,7 @@ import (
 	"github.com/autobot-fleet/autobot/queue"
 )
 
-func TestCancelByAPI(t *testing.T) {
+func TestB79CancelByAPI(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	q := e2e.NewQueue(t, srv)

@@ -21,7 +21,7 @@ func do(t *testing.T, srv *redistest.Server, command ...any) {
 	}
 }
 
-func TestWritesPausedForFourSeconds(t *testing.T) {
+func TestB06WritesPausedForFourSeconds(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	f := startFleet(t, srv, 4)
@@ -38,7 +38,7 @@ func TestWritesPausedForFourSeconds(t *testing.T) {
 	f.check(ids)
 }
 
-func TestMemoryOfRedisFull(t *testing.T) {
+func TestB47MemoryOfRedisFull(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	f := startFleet(t, srv, 10)

@@ -13,7 +13,7 @@ import (
 
 // An outcome that falls into an outage is delivered after it, if the lease
 // lasts so long: the task runs once.
-func TestOutcomeIsDeliveredAfterAnOutage(t *testing.T) {
+func TestB18OutcomeIsDeliveredAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, redistest.WithAOF())
 	q := e2e.NewQueue(t, srv)
@@ -38,7 +38,7 @@ func TestOutcomeIsDeliveredAfterAnOutage(t *testing.T) {
 
 // A stop during an outage says what could not be delivered, and the tasks run
 // again when Redis is back.
-func TestStopDuringAnOutageNamesTheUndelivered(t *testing.T) {
+func TestB18StopDuringAnOutageNamesTheUndelivered(t *testing.T) {
 	t.Parallel()
 	const limit = 4 * time.Second
 	const slack = 8 * time.Second // on a quiet machine it is over before the limit

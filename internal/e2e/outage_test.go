@@ -30,7 +30,7 @@ func (f *outageFleet) startsSoon(since time.Time, what string) {
 
 // An idle fleet takes up work soon after Redis was restarted, however long the
 // outage or its back-off.
-func TestIdleFleetStartsSoonAfterRestarts(t *testing.T) {
+func TestB30IdleFleetStartsSoonAfterRestarts(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"seed", "fast"} {
 		t.Run(profile, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestRedisStoppedForTenSeconds(t *testing.T) {
 	f.check(append(ids, "probe", "by-api"))
 }
 
-func TestScriptsFlushedAndConnectionsKilledAllTheTime(t *testing.T) {
+func TestB30ScriptsFlushedAndConnectionsKilledAllTheTime(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, redistest.WithAOF())
 	f := startFleet(t, srv, 4)

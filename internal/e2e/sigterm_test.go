@@ -119,7 +119,7 @@ func producer(t *testing.T, q *e2e.Queue) (stop func() []string) {
 	}
 }
 
-func TestFiftySigtermsUnderLoad(t *testing.T) {
+func TestB14FiftySigtermsUnderLoad(t *testing.T) {
 	t.Parallel()
 	const rounds = 50
 	seed := uint64(time.Now().UnixNano())
@@ -190,7 +190,7 @@ func TestFiftySigtermsUnderLoad(t *testing.T) {
 	e2e.AwaitNoProcesses(t, r.StateDir)
 }
 
-func TestHandBacksUnderLoadCostNothing(t *testing.T) {
+func TestB14HandBacksUnderLoadCostNothing(t *testing.T) {
 	t.Parallel()
 	const rounds = 12
 	srv := redistest.Start(t)
@@ -234,7 +234,7 @@ func TestHandBacksUnderLoadCostNothing(t *testing.T) {
 	}
 }
 
-func TestDrainLongerThanTheTimeoutIsNoDeath(t *testing.T) {
+func TestB08DrainLongerThanTheTimeoutIsNoDeath(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	q := e2e.NewQueue(t, srv)

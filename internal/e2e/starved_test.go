@@ -113,7 +113,7 @@ func nice(t *testing.T, pid int) int {
 
 // The work of an agent leaves the agent the time for its heartbeats, however
 // busy it is. Not parallel: it takes all the machine's time.
-func TestWorkNeverStarvesTheHeartbeat(t *testing.T) {
+func TestB24WorkNeverStarvesTheHeartbeat(t *testing.T) {
 	srv := redistest.Start(t)
 	q := e2e.NewQueue(t, srv)
 	e2e.StartControl(t, e2e.Control{RedisURL: srv.URL()})

@@ -55,7 +55,7 @@ func TestEvictionIsNoticed(t *testing.T) {
 	}
 }
 
-func TestFactsThatMayNotBeAsked(t *testing.T) {
+func TestB46FactsThatMayNotBeAsked(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	admin := srv.Client(t)
