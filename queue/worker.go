@@ -27,6 +27,9 @@ type Beat struct {
 	TTL        time.Duration
 	Held       []Fence  // every claim the worker holds or is settling
 	Serving    *Serving // what changed since the registration; nil: nothing
+	// Doubt says that a call which claims was not answered since the last beat:
+	// the worker may own tasks that it does not know of, and asks at once.
+	Doubt bool
 }
 
 // Serving is what a worker takes at the moment. It changes while the worker

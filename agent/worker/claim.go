@@ -136,6 +136,7 @@ func (c *claimer) failed(err error) {
 		c.w.requestBeat()
 		return
 	}
+	c.w.doubt.Store(true) // the server may have made a claim all the same
 	c.w.link.failed(sourceClaims, err)
 }
 

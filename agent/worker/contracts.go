@@ -40,7 +40,9 @@ type Leaser interface {
 // Spool keeps the files of running attempts and turns them into artifacts;
 // *spool.Spool is one.
 type Spool interface {
+	// Prepare makes the attempt's folder; Locate only says where it will be.
 	Prepare(taskID string, attempt int64) (dir string, err error)
+	Locate(taskID string, attempt int64) (dir string, err error)
 	// Fetch brings the content with this sha256 into dir and returns its path.
 	Fetch(ctx context.Context, dir, sha256 string) (path string, err error)
 	Offload(taskID string, attempt int64, output []byte) (executors.Artifact, executors.Warning, error)

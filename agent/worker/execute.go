@@ -92,7 +92,11 @@ func (a *attempt) run() ([]spool.Record, error) {
 	timeout := &timeoutError{budget: a.budget.limit, final: a.budget.final}
 	ctx, cancel := context.WithTimeoutCause(r.ctx, a.budget.limit, timeout)
 	defer cancel()
-	dir, err := a.w.o.Spool.Prepare(r.claim.ID, r.claim.Attempt)
+	folder := a.w.o.Spool.Prepare
+	if a.typ.MakesSpoolDir {
+		folder = a.w.o.Spool.Locate
+	}
+	dir, err := folder(r.claim.ID, r.claim.Attempt)
 	if err != nil {
 		return nil, &noRoomError{err}
 	}

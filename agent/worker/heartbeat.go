@@ -183,9 +183,13 @@ func (w *Worker) renew(ctx context.Context) error {
 		b.Serving = &queue.Serving{Capabilities: served.names, Queues: served.queues, MaxConcurrent: limit}
 	}
 	w.mu.Unlock()
+	b.Doubt = w.doubt.Swap(false)
 	sent := time.Now()
 	reply, err := w.o.Heartbeat.Renew(ctx, b)
 	now := time.Now()
+	if err != nil && b.Doubt {
+		w.doubt.Store(true)
+	}
 	switch {
 	case errors.Is(err, queue.ErrReregister):
 		w.metrics.beats.WithLabelValues("reregister").Inc()

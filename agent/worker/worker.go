@@ -33,6 +33,7 @@ type Worker struct {
 	pulseHeart atomic.Int64 // Unix ns of the last completed iteration
 	pulseClaim atomic.Int64
 	listening  atomic.Bool // commands arrive
+	doubt      atomic.Bool // a call that claims was not answered since the last beat
 
 	mu sync.Mutex
 

@@ -15,9 +15,9 @@ const clockBeats = 16
 
 // look is what the beats of one worker look at beside the heartbeat and the
 // generation. A worker that holds nothing takes turns, so that an idle beat is
-// four commands: its registration in every second one, its owner set (claims
-// whose reply was lost) and now and then the clock in the others. While it
-// holds something, or has something that it does not know of, and in its first
+// three commands or four: its registration in every second one, its owner set
+// in every fourth, now and then the clock. While it holds something, has
+// something that it does not know of or may have (Beat.Doubt), and in its first
 // beat, all are looked at.
 type look struct {
 	mu    sync.Mutex
@@ -35,10 +35,12 @@ func (l *look) next(holds bool) string {
 		return "rot"
 	case n%2 == 0:
 		return "r"
+	case n%4 == 1:
+		return "o"
 	case n%clockBeats == clockBeats-1:
 		return "t"
 	}
-	return "o"
+	return ""
 }
 
 // found notes whether the owner set held ids that the worker did not name: it
@@ -62,7 +64,7 @@ func (b *Backend) look(worker string) *look {
 func (b *Backend) Renew(ctx context.Context, beat queue.Beat) (queue.Renewal, error) {
 	var r queue.Renewal
 	looks := b.look(beat.WorkerID)
-	letters := looks.next(len(beat.Held) > 0)
+	letters := looks.next(len(beat.Held) > 0 || beat.Doubt)
 	owned, size := 0, -1
 	for from := 0; from == 0 || from < len(beat.Held); from += batchIDs {
 		to := min(len(beat.Held), from+batchIDs)

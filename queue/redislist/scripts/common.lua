@@ -76,6 +76,14 @@ local function list(...)
   error(r.err)
 end
 
+-- add_all puts many members into a set, a part of them with each command: Lua
+-- cannot unpack any number.
+local function add_all(key, members)
+  for i = 1, #members, 1000 do
+    redis.call('SADD', key, unpack(members, i, math.min(i + 999, #members)))
+  end
+end
+
 -- length is the number of entries of a list as the script found it.
 local lengths = {}
 local function length(key)

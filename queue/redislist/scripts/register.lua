@@ -26,5 +26,5 @@ if done[1] then
   redis.call('LTRIM', KEYS[6], 0, 499)
   redis.call('DEL', trace)
 end
-for _, name in ipairs(cjson.decode(ARGV[7])) do redis.call('SADD', KEYS[7], name) end
+add_all(KEYS[7], cjson.decode(ARGV[7]))
 return {'ok', g}

@@ -27,7 +27,7 @@ end
 if ARGV[6] ~= '' then
   local serving = cjson.decode(ARGV[6])
   redis.call('HSET', KEYS[2], 'capabilities', serving[1], 'queues', serving[2], 'max_concurrent', serving[3])
-  for _, name in ipairs(cjson.decode(serving[2])) do redis.call('SADD', QUEUES, name) end
+  add_all(QUEUES, cjson.decode(serving[2]))
 end
 
 local lost, cancel, owned, ids = {}, {}, 0, {}

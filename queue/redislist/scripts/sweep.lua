@@ -198,25 +198,32 @@ local function sweep(c, now)
   local state = generation_state(c.w, c.g)
   local r = new_reply(state, now)
   if state ~= 'ok' then return r end
+  -- One command answers for an idle worker, whatever it watches, and one more
+  -- for a busy one that nothing is out of the ordinary.
+  local rare = {PAUSED, CORDONED, DELAYED, inbox_key(c.w)}
+  local lists, all = {}, {unpack(rare)}
+  for i, name in ipairs(c.q) do
+    lists[i] = queue_key(name)
+    all[#rare + i] = lists[i]
+  end
+  if redis.call('EXISTS', unpack(all)) == 0 then return r end
   local paused = {}
-  r[7] = redis.call('SMEMBERS', PAUSED)
-  for _, name in ipairs(r[7]) do paused[name] = true end
-  if redis.call('SISMEMBER', CORDONED, c.w) == 1 then
-    r[1] = 'cordoned'
-    return r
+  if redis.call('EXISTS', unpack(rare)) > 0 then
+    r[7] = redis.call('SMEMBERS', PAUSED)
+    for _, name in ipairs(r[7]) do paused[name] = true end
+    if redis.call('SISMEMBER', CORDONED, c.w) == 1 then
+      r[1] = 'cordoned'
+      return r
+    end
+    if c.p then promote(now, 100) end
+    if c.m > 0 and c.i then take_inbox(c, r, now) end
+    if spent() then
+      if c.m > 0 then r[8] = 1 end
+      return r
+    end
+    if #lists == 0 or redis.call('EXISTS', unpack(lists)) == 0 then return r end
   end
-  if c.p then promote(now, 100) end
   if c.m <= 0 then return r end
-  if c.i then take_inbox(c, r, now) end
-  if spent() then
-    if c.m > 0 then r[8] = 1 end
-    return r
-  end
-  if #c.q == 0 then return r end
-  -- One command answers for an idle worker, whatever it watches.
-  local lists = {}
-  for i, name in ipairs(c.q) do lists[i] = queue_key(name) end
-  if redis.call('EXISTS', unpack(lists)) == 0 then return r end
   for i, name in ipairs(c.q) do
     while not paused[name] and c.m > 0 and not spent() do
       local id = redis.pcall('RPOPLPUSH', lists[i], processing_key(name))
