@@ -11,9 +11,9 @@ import (
 type mode int
 
 const (
-	single mode = iota
-	sentinel
-	cluster
+	singleMode mode = iota
+	sentinelMode
+	clusterMode
 )
 
 // address is a URL, or the fields that replace it, taken apart.
@@ -61,14 +61,14 @@ func (c *Config) address() (*address, *addressError) {
 	} else if err := a.list(c); err != nil {
 		return nil, err
 	}
-	if c.Cluster && a.mode != cluster {
-		if a.mode == sentinel || a.network == "unix" {
+	if c.Cluster && a.mode != clusterMode {
+		if a.mode == sentinelMode || a.network == "unix" {
 			return nil, &addressError{"cluster", "needs the addresses of cluster nodes, not Sentinels or a Unix socket"}
 		}
-		a.mode = cluster
+		a.mode = clusterMode
 	}
 	if c.MasterName != "" {
-		if a.mode != sentinel {
+		if a.mode != sentinelMode {
 			return nil, &addressError{"master_name", "is for Sentinels: use addrs or redis+sentinel://"}
 		}
 		if a.master != "" && a.master != c.MasterName {
@@ -91,13 +91,13 @@ func (c *Config) address() (*address, *addressError) {
 
 func (a *address) check(c *Config) *addressError {
 	switch {
-	case a.mode == sentinel && a.master == "":
+	case a.mode == sentinelMode && a.master == "":
 		return &addressError{"master_name", "is missing: the name by which the Sentinels know the server, for example mymaster"}
-	case a.mode == cluster && a.database != 0:
+	case a.mode == clusterMode && a.database != 0:
 		return &addressError{"url", "must not end in a database number: a cluster has only one database"}
-	case a.mode == cluster && clusterProblem(c.Prefix) != "":
+	case a.mode == clusterMode && clusterProblem(c.Prefix) != "":
 		return &addressError{"prefix", clusterProblem(c.Prefix)}
-	case a.mode == single && len(a.hosts) > 1:
+	case a.mode == singleMode && len(a.hosts) > 1:
 		return &addressError{"url", "names several servers; say whether they are Sentinels (redis+sentinel://) or a cluster (redis+cluster://)"}
 	default:
 		return nil
@@ -106,13 +106,13 @@ func (a *address) check(c *Config) *addressError {
 
 // list takes addresses from fields.
 func (a *address) list(c *Config) *addressError {
-	a.mode = single
+	a.mode = singleMode
 	port := redisPort
 	switch {
 	case c.MasterName != "":
-		a.mode, port = sentinel, sentinelPort
+		a.mode, port = sentinelMode, sentinelPort
 	case c.Cluster:
-		a.mode = cluster
+		a.mode = clusterMode
 	}
 	for _, text := range c.Addrs {
 		host, ok := hostPort(text, port)
@@ -121,7 +121,7 @@ func (a *address) list(c *Config) *addressError {
 		}
 		a.hosts = append(a.hosts, host)
 	}
-	if a.mode == single && len(a.hosts) > 1 {
+	if a.mode == singleMode && len(a.hosts) > 1 {
 		return &addressError{"addrs", "names several servers; set master_name if they are Sentinels, or cluster: true"}
 	}
 	return nil
@@ -143,10 +143,10 @@ func (a *address) parse(text string) *addressError {
 	case "unix":
 		a.network = "unix"
 	case "redis+sentinel", "rediss+sentinel":
-		a.mode, port = sentinel, sentinelPort
+		a.mode, port = sentinelMode, sentinelPort
 		a.tls = strings.HasPrefix(scheme, "rediss")
 	case "redis+cluster", "rediss+cluster":
-		a.mode = cluster
+		a.mode = clusterMode
 		a.tls = strings.HasPrefix(scheme, "rediss")
 	default:
 		return fail("must start with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
@@ -197,7 +197,7 @@ func (a *address) userinfo(text string) bool {
 // path reads /database, or /master and /master/database with Sentinels.
 func (a *address) path(text string) string {
 	parts := strings.FieldsFunc(text, func(r rune) bool { return r == '/' })
-	if a.mode == sentinel && len(parts) > 0 {
+	if a.mode == sentinelMode && len(parts) > 0 {
 		a.master, parts = parts[0], parts[1:]
 	}
 	switch len(parts) {

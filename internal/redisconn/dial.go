@@ -11,9 +11,34 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// dialer returns the function that opens connections for db until closed ends.
-// That function returns no error: see undialed.
+// dialer returns the function that opens connections for db until closed ends:
+// to the address that go-redis asks for, or in a cluster to the node that holds
+// our keys. That function returns no error: see undialed.
 func (m *Manager) dialer(closed context.Context, db *database) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	dial := m.dialTo(closed, db)
+	if m.route == nil {
+		return dial
+	}
+	return func(ctx context.Context, network, _ string) (net.Conn, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(closed, cancel)()
+		owner, err := m.route.find(ctx, func(ctx context.Context, node string) (map[string]bool, string, error) {
+			return m.askNode(ctx, db, node)
+		})
+		if err != nil {
+			return &undialed{err: &unreached{err}, to: dialedAddr{network, m.Address()}}, nil
+		}
+		conn, err := dial(ctx, network, owner)
+		if _, failed := conn.(*undialed); failed {
+			m.route.lost(owner)
+		}
+		return conn, err
+	}
+}
+
+// dialTo returns the function that opens a connection to an address.
+func (m *Manager) dialTo(closed context.Context, db *database) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	d := &net.Dialer{
 		Timeout: m.cfg.DialTimeout,
 		KeepAliveConfig: net.KeepAliveConfig{
@@ -32,7 +57,7 @@ func (m *Manager) dialer(closed context.Context, db *database) func(ctx context.
 		if err != nil {
 			return &undialed{err: &unreached{err}, to: dialedAddr{network, addr}}, nil
 		}
-		return conn, nil
+		return m.conns.track(conn, addr), nil
 	}
 }
 
@@ -56,27 +81,14 @@ func handshake(ctx context.Context, conn net.Conn, addr string, base *tls.Config
 	return secure, nil
 }
 
-// onConnect names the connection, which helps whoever looks at CLIENT LIST, and
-// then calls then, except on connections to a Sentinel. A server that does not
-// allow naming is no less useful.
+// onConnect greets a new connection and then calls then, except on connections
+// to a Sentinel.
 func (m *Manager) onConnect(name string, then func(context.Context, *redis.Conn) error) func(context.Context, *redis.Conn) error {
 	return func(ctx context.Context, conn *redis.Conn) error {
-		if err := conn.ClientSetName(ctx, name).Err(); err != nil && classify(err).server {
+		sentinel, err := m.greet(ctx, conn, name)
+		if err != nil || sentinel || then == nil {
 			return err
-		}
-		if then == nil {
-			return nil
-		}
-		if m.address.mode == sentinel && isSentinel(ctx, conn) {
-			return nil
 		}
 		return then(ctx, conn)
 	}
-}
-
-// isSentinel reports whether the other end is a Sentinel: go-redis calls the
-// same function for those.
-func isSentinel(ctx context.Context, conn *redis.Conn) bool {
-	role, err := conn.Do(ctx, "role").Slice()
-	return err == nil && len(role) > 0 && role[0] == "sentinel"
 }

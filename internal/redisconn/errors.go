@@ -51,43 +51,19 @@ const (
 	ReasonRefused     = "refused"
 	ReasonReset       = "reset"
 	ReasonAuth        = "auth"
+	ReasonPermission  = "permission" // the user is known, but may not do this
 	ReasonLoading     = "loading"
 	ReasonReadonly    = "readonly"
+	ReasonSaving      = "saving" // it cannot save, and so takes no writes
+	ReasonReplicas    = "replicas"
 	ReasonOOM         = "oom"
 	ReasonMasterdown  = "masterdown"
 	ReasonClusterdown = "clusterdown"
+	ReasonDatabase    = "database"
+	ReasonVersion     = "version"
+	ReasonClusterMode = "cluster_mode" // a cluster, a single server and a Sentinel are mixed up
 	ReasonOther       = "other"
 )
-
-// Explain returns why err happened as the second half of a sentence for people:
-// "Redis cannot serve now: " + Explain(err).
-func Explain(err error) string {
-	if wait, open := RetryAfter(err); open {
-		return fmt.Sprintf("after repeated failures requests are held back for another %s (redis.breaker)", wait.Round(time.Second))
-	}
-	if errors.Is(err, ErrCircuitOpen) {
-		return "requests are held back after repeated failures"
-	}
-	switch Reason(err) {
-	case ReasonTimeout:
-		return "it does not answer in time"
-	case ReasonRefused:
-		return "it cannot be reached"
-	case ReasonReset:
-		return "the connection was cut"
-	case ReasonAuth:
-		return "it refuses our user, password or certificate"
-	case ReasonLoading:
-		return "it is still loading its data"
-	case ReasonReadonly:
-		return "it takes no writes (a replica, or it cannot save)"
-	case ReasonOOM:
-		return "its memory is full (maxmemory)"
-	case ReasonMasterdown, ReasonClusterdown:
-		return "a failover is going on"
-	}
-	return err.Error()
-}
 
 // class is what an error means to us.
 type class struct {
@@ -102,6 +78,14 @@ type class struct {
 // context, refused credentials and errors of the command itself are not of this
 // kind.
 func IsWait(err error) bool { return classify(err).wait }
+
+// Away reports whether err is about the server as a whole: it cannot serve now
+// (see IsWait), or not until somebody repairs it or our settings, such as a
+// password. A single command that our user may not run is something else.
+func Away(err error) bool {
+	c := classify(err)
+	return c.wait || c.server
+}
 
 // Reason returns why err happened, as one of the Reason constants. The set is
 // small so that it can be a label of metrics.
@@ -121,6 +105,10 @@ func classify(err error) class {
 	case errors.Is(err, ErrCircuitOpen):
 		return class{reason: ReasonRefused, wait: true}
 	}
+	var found *unfit
+	if errors.As(err, &found) {
+		return class{found.reason, found.wait, true}
+	}
 	var reply redis.Error
 	if errors.As(err, &reply) {
 		return classifyReply(reply.Error())
@@ -138,17 +126,22 @@ var replies = []struct {
 	{"MASTERDOWN", class{ReasonMasterdown, true, true}},
 	{"CLUSTERDOWN", class{ReasonClusterdown, true, true}},
 	{"TRYAGAIN", class{ReasonClusterdown, true, false}},
-	{"MOVED", class{ReasonClusterdown, true, false}},
+	{"MOVED", class{ReasonClusterdown, true, false}}, // the next attempt goes there
 	{"ASK", class{ReasonClusterdown, true, false}},
 	{"READONLY", class{ReasonReadonly, true, false}},
-	{"NOREPLICAS", class{ReasonReadonly, true, false}},
-	{"MISCONF", class{ReasonReadonly, true, false}},
+	{"NOREPLICAS", class{ReasonReplicas, true, false}},
+	{"MISCONF", class{ReasonSaving, true, false}},
 	{"OOM", class{ReasonOOM, true, false}},
 	{"BUSY", class{ReasonTimeout, true, false}}, // a script runs too long
 	{"UNBLOCKED", class{ReasonReset, true, false}},
 	{"NOAUTH", class{ReasonAuth, false, true}},
 	{"WRONGPASS", class{ReasonAuth, false, true}},
-	{"NOPERM", class{ReasonAuth, false, false}},
+	{"NOPERM", class{ReasonPermission, false, false}},
+	{"CROSSSLOT", class{ReasonClusterMode, false, false}},
+	{"ERR SELECT is not allowed in cluster mode", class{ReasonClusterMode, false, true}},
+	{"ERR This instance has cluster support disabled", class{ReasonClusterMode, false, true}},
+	{"ERR DB index is out of range", class{ReasonDatabase, false, true}},
+	{"ERR invalid DB index", class{ReasonDatabase, false, true}},
 	{"DENIED", class{ReasonAuth, false, true}}, // protected mode
 	{"ERR max number of clients reached", class{ReasonRefused, true, true}},
 	{"ERR AUTH", class{ReasonAuth, false, true}},
@@ -211,8 +204,6 @@ func classifyConnection(err error) class {
 		return class{ReasonRefused, true, true}
 	case strings.Contains(text, "all sentinels specified in configuration are unreachable"):
 		return class{ReasonRefused, true, true}
-	case strings.Contains(text, "redis: cluster has no nodes"):
-		return class{ReasonClusterdown, true, true}
 	case strings.Contains(text, "redis: connection unusable"):
 		return class{ReasonReset, true, true}
 	default:

@@ -38,7 +38,7 @@ func TestErrorsByText(t *testing.T) {
 		{replyError("ERR Error running script (call to f_1): @user_script:3: -OOM command not allowed"), true, ReasonOOM},
 		{replyError("ERR Error running script (call to f_1): @user_script: 3: -READONLY You can't write"), true, ReasonReadonly},
 		{replyError("ERR Error running script (call to f_1): @user_script:3: WRONGTYPE"), false, ReasonOther},
-		{replyError("MISCONF Redis is configured to save RDB snapshots"), true, ReasonReadonly},
+		{replyError("MISCONF Redis is configured to save RDB snapshots"), true, ReasonSaving},
 		{replyError("BUSY Redis is busy running a script"), true, ReasonTimeout},
 		{replyError("BUSYGROUP Consumer Group name already exists"), false, ReasonOther},
 		{replyError("ERR max number of clients reached"), true, ReasonRefused},
@@ -57,7 +57,6 @@ func TestErrorsByText(t *testing.T) {
 		{redis.ErrClosed, false, ReasonOther},
 		{&CircuitOpenError{Database: Main, RetryAfter: time.Second}, true, ReasonRefused},
 		{errors.New("redis: all sentinels specified in configuration are unreachable: x"), true, ReasonRefused},
-		{errors.New("redis: cluster has no nodes"), true, ReasonClusterdown},
 		{errors.New("anything"), false, ReasonOther},
 	} {
 		if IsWait(tt.err) != tt.wait || Reason(tt.err) != tt.reason {
@@ -88,8 +87,8 @@ func TestErrorsOfRealServers(t *testing.T) {
 		{"replica without master", []redistest.Option{
 			redistest.WithConfig("replicaof", "127.0.0.1 1"), redistest.WithConfig("replica-serve-stale-data", "no"),
 		}, read, true, ReasonMasterdown},
-		{"too few replicas", []redistest.Option{redistest.WithConfig("min-replicas-to-write", "1")}, write, true, ReasonReadonly},
-		{"cluster without slots", []redistest.Option{redistest.WithConfig("cluster-enabled", "yes")}, write, true, ReasonClusterdown},
+		{"too few replicas", []redistest.Option{redistest.WithConfig("min-replicas-to-write", "1")}, write, true, ReasonReplicas},
+		{"a cluster, taken for a single server", []redistest.Option{redistest.WithConfig("cluster-enabled", "yes")}, write, false, ReasonClusterMode},
 		{"no password", []redistest.Option{redistest.WithPassword("geheim")}, read, false, ReasonAuth},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -71,7 +71,7 @@ func TestB46FactsThatMayNotBeAsked(t *testing.T) {
 	if len(Warnings(f)) != 0 {
 		t.Errorf("warnings %q", Warnings(f))
 	}
-	if err := client(t, m, Main).Set(t.Context(), "k", 1, 0).Err(); IsWait(err) || Reason(err) != ReasonAuth {
+	if err := client(t, m, Main).Set(t.Context(), "k", 1, 0).Err(); IsWait(err) || Reason(err) != ReasonPermission {
 		t.Errorf("a command that is not allowed: %v (%s)", err, Reason(err))
 	}
 	if got := m.Health().Databases[Main].Metrics.CircuitBreakerState; got != "closed" {

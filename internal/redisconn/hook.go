@@ -81,6 +81,7 @@ func (h *hook) run(ctx context.Context, f func(context.Context) error) (err erro
 	err = errPanicked // unless f returns
 	defer func() { done(err) }()
 	err = f(context.WithValue(ctx, nestedKey{}, true))
+	h.db.told(err)
 	return err, false
 }
 

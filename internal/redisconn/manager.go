@@ -22,6 +22,8 @@ import (
 type Manager struct {
 	cfg     Config
 	address *address
+	route   *route // in a cluster, else nil
+	conns   connections
 	tls     *tls.Config
 	log     *zap.Logger
 	metrics *metrics
@@ -78,6 +80,9 @@ func New(cfg Config, log *zap.Logger, reg prometheus.Registerer) (*Manager, erro
 		if m.tls, err = m.cfg.TLS.build(); err != nil {
 			return nil, err
 		}
+	}
+	if addr.mode == clusterMode {
+		m.route = &route{slot: slotOf(cfg.Prefix), seeds: addr.hosts}
 	}
 	if m.metrics, err = newMetrics(reg); err != nil {
 		return nil, fmt.Errorf("register the metrics of Redis: %w", err)
@@ -195,7 +200,7 @@ func (d *dedicated) Close() error {
 func (m *Manager) Prefix() string { return m.cfg.Prefix }
 
 // Cluster reports whether the server is a Redis Cluster.
-func (m *Manager) Cluster() bool { return m.address.mode == cluster }
+func (m *Manager) Cluster() bool { return m.address.mode == clusterMode }
 
 // Address returns where Redis is, for people: hosts without user and password.
 func (m *Manager) Address() string { return redacted(m.address.hosts) }
@@ -276,7 +281,7 @@ func (m *Manager) database(name string) (*database, error) {
 	if db, ok := m.databases[name]; ok {
 		return db, nil
 	}
-	db := &database{name: name, number: m.cfg.number(name, m.address.database), metrics: m.metrics}
+	db := &database{name: name, number: m.cfg.number(name, m.address.database), metrics: m.metrics, told: m.learn}
 	db.breaker = newBreaker(name, m.cfg.Breaker, func(from, to gobreaker.State) { m.breakerChanged(db, from, to) })
 	m.metrics.plainState.WithLabelValues(name).Set(0)
 	m.metrics.state.WithLabelValues(name).Set(0)

@@ -22,7 +22,7 @@ type settings struct {
 
 // open returns a client without hooks. It connects when it is used, and when
 // closed ends it gives up connecting.
-func (m *Manager) open(closed context.Context, db *database, s settings) redis.UniversalClient {
+func (m *Manager) open(closed context.Context, db *database, s settings) *redis.Client {
 	o := &redis.UniversalOptions{
 		Addrs:                      m.address.hosts,
 		DB:                         db.number,
@@ -52,10 +52,11 @@ func (m *Manager) open(closed context.Context, db *database, s settings) redis.U
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	switch m.address.mode {
-	case cluster:
+	case clusterMode:
+		// The dialer chooses the node. See route.
 		o.DB = 0
-		return redis.NewClusterClient(o.Cluster())
-	case sentinel:
+		return redis.NewClient(o.Simple())
+	case sentinelMode:
 		return redis.NewFailoverClient(o.Failover())
 	default:
 		opt := o.Simple()
@@ -66,17 +67,7 @@ func (m *Manager) open(closed context.Context, db *database, s settings) redis.U
 
 // view returns a client on the pool of db that has hooks of its own.
 func (m *Manager) view(db *database, h *hook) redis.UniversalClient {
-	if one, ok := db.pool.(*redis.Client); ok {
-		v := one.WithTimeout(m.cfg.Timeout) // a copy that shares the pool
-		v.AddHook(h)
-		return &shared{v}
-	}
-	// A cluster client cannot share its pools: the guarded one has its own.
-	v := db.pool
-	if h.guarded {
-		v = m.open(m.life, db, m.poolSettings(db))
-		m.own[v] = true
-	}
+	v := db.pool.WithTimeout(m.cfg.Timeout) // a copy that shares the pool
 	v.AddHook(h)
 	return &shared{v}
 }

@@ -42,9 +42,10 @@ type database struct {
 	metrics *metrics
 	stats   stats
 	callers atomic.Bool // there is somebody whom the breaker may refuse
+	told    func(error) // learns from error replies who the server is
 
 	mu     sync.Mutex
-	pool   redis.UniversalClient // nil until it is used
+	pool   *redis.Client         // nil until it is used
 	client redis.UniversalClient // pool, measured
 	guard  redis.UniversalClient // pool, measured, behind the breaker
 }
