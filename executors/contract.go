@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 )
 
@@ -67,6 +68,11 @@ type TypeDescription struct {
 	DefaultTimeout time.Duration   // 0: the agent's default
 	MaxTimeout     time.Duration   // 0: no limit of its own
 	Inputs         bool            // payloads may refer to artifacts, which the agent fetches: see Task.Input
+
+	// MakesSpoolDir says that the executor calls Task.MakeSpoolDir before it
+	// leaves a file. Then tasks that leave none cost no folder. Without it the
+	// folder is there when Execute is called.
+	MakesSpoolDir bool
 }
 
 // Health is an executor's own view of its health.
@@ -84,7 +90,7 @@ type Task struct {
 	Type     string
 	Payload  json.RawMessage // a JSON object of at most MaxPayload bytes
 	Deadline time.Time       // also the deadline of the context
-	SpoolDir string          // private directory for artifacts, exists, absolute
+	SpoolDir string          // private directory for artifacts, absolute; exists, unless the type says MakesSpoolDir
 	Secrets  map[string]string
 	Inputs   map[string]string // fetched artifacts: sha256 in hexadecimal to absolute path
 	Trace    string
@@ -110,6 +116,16 @@ func (t Task) Log(level, format string, args ...any) {
 // Artifact announces a finished file in SpoolDir. The file must not change
 // after the call.
 func (t Task) Artifact(a Artifact) { t.send(Event{Artifact: &a}) }
+
+// MakeSpoolDir makes SpoolDir if it is not there. An executor whose types say
+// MakesSpoolDir calls it before it leaves the first file; in others it does
+// nothing.
+func (t Task) MakeSpoolDir() error {
+	if err := os.MkdirAll(t.SpoolDir, 0o700); err != nil {
+		return fmt.Errorf("make the task's folder for artifacts: %w", err)
+	}
+	return nil
+}
 
 func (t Task) send(e Event) {
 	if t.emit != nil {

@@ -96,6 +96,7 @@ func describeToWire(d Description) *executorpb.DescribeReply {
 		w := &executorpb.TaskType{
 			Type: validUTF8(t.Type), Schema: t.Schema,
 			DefaultTimeoutMs: t.DefaultTimeout.Milliseconds(), MaxTimeoutMs: t.MaxTimeout.Milliseconds(), Inputs: t.Inputs,
+			MakesSpoolDir: t.MakesSpoolDir,
 		}
 		for _, op := range t.Ops {
 			w.Ops = append(w.Ops, validUTF8(op))
@@ -115,6 +116,7 @@ func describeFromWire(r *executorpb.DescribeReply) Description {
 		d.Types = append(d.Types, TypeDescription{
 			Type: t.GetType(), Ops: t.GetOps(), Schema: t.GetSchema(),
 			DefaultTimeout: millis(t.GetDefaultTimeoutMs()), MaxTimeout: millis(t.GetMaxTimeoutMs()), Inputs: t.GetInputs(),
+			MakesSpoolDir: t.GetMakesSpoolDir(),
 		})
 	}
 	return d

@@ -46,6 +46,7 @@ type TypeStatus struct {
 	DefaultTimeout time.Duration `json:"default_timeout,omitempty"`
 	MaxTimeout     time.Duration `json:"max_timeout,omitempty"`
 	Inputs         bool          `json:"inputs,omitempty"` // payloads may refer to artifacts
+	MakesSpoolDir  bool          `json:"-"`                // the executor makes a task's folder itself
 }
 
 // Status returns one entry per executor, sorted by name.
@@ -110,5 +111,5 @@ func (u *unit) status(now time.Time) Status {
 }
 
 func typeStatus(t executors.TypeDescription) TypeStatus {
-	return TypeStatus{Type: t.Type, Ops: t.Ops, DefaultTimeout: t.DefaultTimeout, MaxTimeout: t.MaxTimeout, Inputs: t.Inputs}
+	return TypeStatus{Type: t.Type, Ops: t.Ops, DefaultTimeout: t.DefaultTimeout, MaxTimeout: t.MaxTimeout, Inputs: t.Inputs, MakesSpoolDir: t.MakesSpoolDir}
 }

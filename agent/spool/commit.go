@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -77,6 +78,9 @@ func (s *Spool) Commit(ctx context.Context, taskID string, attempt int64, announ
 	}
 	opt = s.clamp(ctx, opt)
 	dir, err := s.openAttempt(taskID, attempt)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, notLeft(announced[0].Name)
+	}
 	if err != nil {
 		return nil, diskError(err, "open the spool directory of task "+taskID)
 	}

@@ -63,6 +63,10 @@ func refused(format string, args ...any) *executors.Error {
 	return e
 }
 
+func notLeft(name string) *executors.Error {
+	return refused("artifact %s was announced but is not in the spool directory", clip(name))
+}
+
 func clip(s string) string {
 	if len(s) > 80 {
 		return s[:80] + "..."
@@ -97,7 +101,7 @@ func openArtifact(dir *os.File, name string) (*os.File, os.FileInfo, error) {
 	case errors.Is(err, unix.ELOOP):
 		return nil, nil, refused("artifact %s is a symbolic link", name)
 	case errors.Is(err, unix.ENOENT):
-		return nil, nil, refused("artifact %s was announced but is not in the spool directory", name)
+		return nil, nil, notLeft(name)
 	case errors.Is(err, unix.ENXIO):
 		return nil, nil, refused("artifact %s is not a regular file", name)
 	case err != nil:

@@ -39,6 +39,9 @@ func (s *Spool) AddFile(taskID string, attempt int64, name string, data []byte) 
 		return "", err
 	}
 	dir := s.attemptDir(taskID, attempt)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", diskError(err, "make the spool directory of task "+taskID)
+	}
 	ext := filepath.Ext(name)
 	for i := 0; ; i++ {
 		try := name

@@ -138,16 +138,28 @@ func (s *Spool) uploader() Uploader {
 	return s.upload
 }
 
-// Prepare makes the empty directory of one attempt and returns its absolute
-// path. It fails with RESOURCE_EXHAUSTED when the disk or the spool is full.
+// Locate returns the absolute path of an attempt's directory without making
+// it, for an executor that makes it when it has a file to leave. Nothing is
+// there. It fails with RESOURCE_EXHAUSTED when the disk or the spool is full.
+func (s *Spool) Locate(taskID string, attempt int64) (string, error) {
+	if err := s.Preflight(); err != nil {
+		return "", err
+	}
+	dir := s.attemptDir(taskID, attempt)
+	if err := removeTree(dir); err != nil {
+		return "", diskError(err, "clear the spool directory of task "+taskID)
+	}
+	return dir, nil
+}
+
+// Prepare is Locate that makes the directory.
 func (s *Spool) Prepare(taskID string, attempt int64) (string, error) {
 	if err := s.Preflight(); err != nil {
 		return "", err
 	}
 	dir := s.attemptDir(taskID, attempt)
 	// Discard of another attempt may remove the task's directory between the
-	// two steps. Most tasks leave no files, and then directories are what the
-	// agent spends its time on: there are as few calls as possible.
+	// two steps.
 	var err error
 	for range 10 {
 		if err = os.Mkdir(filepath.Dir(dir), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -173,6 +185,9 @@ func (s *Spool) Prepare(taskID string, attempt int64) (string, error) {
 // Discard removes what an attempt left in the spool. Committed artifacts stay.
 func (s *Spool) Discard(taskID string, attempt int64) {
 	dir := s.attemptDir(taskID, attempt)
+	if err := unix.Rmdir(dir); errors.Is(err, unix.ENOENT) {
+		return // it was never made
+	}
 	if err := removeTree(dir); err != nil {
 		s.log.Warn("could not remove the spool directory of a task; the next start of the agent will",
 			zap.String("task", taskID), zap.Int64("attempt", attempt), zap.Error(err))

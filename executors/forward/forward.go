@@ -87,6 +87,7 @@ func (e *Executor) Describe(context.Context) (executors.Description, error) {
 
 func (e *Executor) describeType(name string) executors.TypeDescription {
 	t := executors.TypeDescription{Type: name, DefaultTimeout: e.settings.Timeout, MaxTimeout: e.settings.MaxTimeout}
+	t.MakesSpoolDir = true // no task leaves a file
 	if name == aiProcessing {
 		t.Ops = []string{"agent"} // other types have the operations of their service
 	}

@@ -69,9 +69,10 @@ func New(version string, s Settings) (*Executor, error) {
 	return &Executor{version: version, settings: s, client: g.client()}, nil
 }
 
+// No task leaves a file, so none needs a folder.
 var types = []executors.TypeDescription{
-	{Type: "general", Ops: []string{"echo", "sleep", "http_check"}, DefaultTimeout: defaultTimeout},
-	{Type: "analysis", Ops: []string{"text_stats", "hash_files"}, DefaultTimeout: defaultTimeout},
+	{Type: "general", Ops: []string{"echo", "sleep", "http_check"}, DefaultTimeout: defaultTimeout, MakesSpoolDir: true},
+	{Type: "analysis", Ops: []string{"text_stats", "hash_files"}, DefaultTimeout: defaultTimeout, MakesSpoolDir: true},
 }
 
 // Describe is always ready: there is no engine that could be missing.

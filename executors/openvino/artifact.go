@@ -11,6 +11,9 @@ import (
 
 // writeArtifact leaves a file with the task.
 func writeArtifact(task executors.Task, a executors.Artifact, content []byte) error {
+	if err := task.MakeSpoolDir(); err != nil {
+		return err
+	}
 	path := filepath.Join(task.SpoolDir, a.Name)
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		return fmt.Errorf("write the artifact %s: %w", a.Name, err)

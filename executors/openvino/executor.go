@@ -89,6 +89,7 @@ func types() []executors.TypeDescription {
 	}
 	for i := range list {
 		list[i].DefaultTimeout, list[i].MaxTimeout, list[i].Inputs = defaultTimeout, maxTimeout, true
+		list[i].MakesSpoolDir = true
 	}
 	return list
 }

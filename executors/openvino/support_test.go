@@ -76,7 +76,7 @@ func run(ctx context.Context, t testing.TB, e *Executor, typ string, payload any
 			t.Fatal(err)
 		}
 	}
-	r := ran{spool: t.TempDir()}
+	r := ran{spool: filepath.Join(t.TempDir(), "t1", "1")} // made by the executor, if it needs it
 	var mu sync.Mutex
 	task := executors.NewTask(executors.Task{ID: "t1", Attempt: 1, Type: typ, Payload: raw, SpoolDir: r.spool, Inputs: inputs}, func(ev executors.Event) {
 		mu.Lock()

@@ -186,7 +186,8 @@ type TaskType struct {
 	Schema           []byte                 `protobuf:"bytes,3,opt,name=schema,proto3" json:"schema,omitempty"` // JSON Schema, may be empty
 	DefaultTimeoutMs int64                  `protobuf:"varint,4,opt,name=default_timeout_ms,json=defaultTimeoutMs,proto3" json:"default_timeout_ms,omitempty"`
 	MaxTimeoutMs     int64                  `protobuf:"varint,5,opt,name=max_timeout_ms,json=maxTimeoutMs,proto3" json:"max_timeout_ms,omitempty"`
-	Inputs           bool                   `protobuf:"varint,6,opt,name=inputs,proto3" json:"inputs,omitempty"` // the agent fetches the artifacts that a payload refers to
+	Inputs           bool                   `protobuf:"varint,6,opt,name=inputs,proto3" json:"inputs,omitempty"`                                      // the agent fetches the artifacts that a payload refers to
+	MakesSpoolDir    bool                   `protobuf:"varint,7,opt,name=makes_spool_dir,json=makesSpoolDir,proto3" json:"makes_spool_dir,omitempty"` // the executor makes Start.spool_dir itself before it leaves a file there
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -259,6 +260,13 @@ func (x *TaskType) GetMaxTimeoutMs() int64 {
 func (x *TaskType) GetInputs() bool {
 	if x != nil {
 		return x.Inputs
+	}
+	return false
+}
+
+func (x *TaskType) GetMakesSpoolDir() bool {
+	if x != nil {
+		return x.MakesSpoolDir
 	}
 	return false
 }
@@ -1356,14 +1364,15 @@ const file_executor_proto_rawDesc = "" +
 	"\fcapabilities\x18\b \x03(\tR\fcapabilities\x12\x14\n" +
 	"\x05ready\x18\t \x01(\bR\x05ready\x12\x18\n" +
 	"\areasons\x18\n" +
-	" \x03(\tR\areasons\"\xb4\x01\n" +
+	" \x03(\tR\areasons\"\xdc\x01\n" +
 	"\bTaskType\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x10\n" +
 	"\x03ops\x18\x02 \x03(\tR\x03ops\x12\x16\n" +
 	"\x06schema\x18\x03 \x01(\fR\x06schema\x12,\n" +
 	"\x12default_timeout_ms\x18\x04 \x01(\x03R\x10defaultTimeoutMs\x12$\n" +
 	"\x0emax_timeout_ms\x18\x05 \x01(\x03R\fmaxTimeoutMs\x12\x16\n" +
-	"\x06inputs\x18\x06 \x01(\bR\x06inputs\"\x0f\n" +
+	"\x06inputs\x18\x06 \x01(\bR\x06inputs\x12&\n" +
+	"\x0fmakes_spool_dir\x18\a \x01(\bR\rmakesSpoolDir\"\x0f\n" +
 	"\rHealthRequest\"t\n" +
 	"\vHealthReply\x12\x14\n" +
 	"\x05ready\x18\x01 \x01(\bR\x05ready\x12\x1b\n" +
