@@ -32,6 +32,7 @@ type row struct {
 func rows() []row {
 	return []row{
 		{"noop", "tasks that do nothing, at 10, 50 and 200 slots", noopRow},
+		{"sleep", "tasks of 1 ms and of 100 ms", sleepRow},
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,5 +55,5 @@ func (e *noopExecutor) Describe(context.Context) (executors.Description, error) 
 // Execute does nothing, sleeps, or tells the time.
 func (e *noopExecutor) Execute(ctx context.Context, _ executors.Task) (executors.Result, error) {
 	out, err := workerFlags{sleep: e.settings.Sleep, stamp: e.settings.Stamp}.act(ctx)
-	return executors.Result{Op: opNoop, Output: json.RawMessage(out)}, err
+	return executors.Result{Op: opNoop, Output: out}, err
 }

@@ -43,18 +43,17 @@ type side struct {
 	share float64
 }
 
-// peers returns the sides that were asked for beside ours.
-func (b *bench) peerSides() []side {
-	var out []side
+// withPeers returns our sides and behind them the peers that were asked for.
+func (b *bench) withPeers(ours ...side) []side {
 	for _, s := range allPeers {
 		if slices.Contains(b.peers, s.name) {
-			out = append(out, s)
+			ours = append(ours, s)
 		}
 	}
-	return out
+	return ours
 }
 
-var allPeers = []side{asynqSide}
+var allPeers = []side{asynqSide, bullmqSide, celerySide}
 
 func peerNames() []string {
 	var out []string

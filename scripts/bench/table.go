@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -11,13 +12,8 @@ import (
 type line struct {
 	figure string // what, and under which conditions; unique
 	ours   string
-	peer   string // "" where there is none
-	ratio  string
-	goal   string // with the verdict; "" where there is none
-}
-
-func (l line) String() string {
-	return "| " + strings.Join([]string{l.figure, l.ours, l.peer, l.ratio, l.goal}, " | ") + " |"
+	peers  map[string]string // by the peer's name
+	goal   string            // with the verdict; "" where there is none
 }
 
 // table collects the lines of all rows.
@@ -25,21 +21,50 @@ type table struct{ lines []line }
 
 func (t *table) add(l line) { t.lines = append(t.lines, l) }
 
+// compare adds a line with the ratios to the peers. The goal, if any, is for
+// the ratio to asynq: at least goal, in any case bar.
+func (t *table) compare(figure, unit string, ours series, peers map[string]series, goal, bar float64) {
+	l := line{figure: figure, ours: ours.text(unit), peers: map[string]string{}}
+	for name, theirs := range peers {
+		l.peers[name] = theirs.text(unit) + "; ratio " + ours.over(theirs).text("")
+		if goal > 0 && name == asynqSide.name {
+			l.goal = atLeast(ours.over(theirs).median(), goal, bar, " x asynq")
+		}
+	}
+	t.add(l)
+}
+
 // The marks between which the table stands in the document.
 const (
-	markBegin = "<!-- queue figures, written by make bench -->"
+	markBegin = "<!-- queue figures, written by: make bench-write -->"
 	markEnd   = "<!-- end of queue figures -->"
 )
 
-var tableHead = []string{"| figure | measured | peer | ratio | goal |", "|---|---|---|---|---|"}
-
-func (t *table) String() string {
-	out := slices.Clone(tableHead)
-	for _, l := range t.lines {
-		out = append(out, l.String())
+// rows are the lines as Markdown. A peer's column is there if the peer was
+// measured.
+func (t *table) rows() []string {
+	var columns []string
+	for _, name := range peerNames() {
+		if slices.ContainsFunc(t.lines, func(l line) bool { return l.peers[name] != "" }) {
+			columns = append(columns, name)
+		}
 	}
-	return strings.Join(out, "\n") + "\n"
+	out := []string{markdown("figure", "measured", columns, "goal"), strings.Repeat("|---", len(columns)+3) + "|"}
+	for _, l := range t.lines {
+		var cells []string
+		for _, name := range columns {
+			cells = append(cells, l.peers[name])
+		}
+		out = append(out, markdown(l.figure, l.ours, cells, l.goal))
+	}
+	return out
 }
+
+func markdown(figure, ours string, peers []string, goal string) string {
+	return "| " + strings.Join(slices.Concat([]string{figure, ours}, peers, []string{goal}), " | ") + " |"
+}
+
+func (t *table) String() string { return strings.Join(t.rows(), "\n") + "\n" }
 
 // writeTo replaces the lines of the document that have the same figure, and
 // adds those that it does not have.
@@ -48,71 +73,65 @@ func (t *table) writeTo(path string) error {
 	if err != nil {
 		return err
 	}
-	before, rest, ok := strings.Cut(string(raw), markBegin+"\n")
-	old, after, ok2 := strings.Cut(rest, markEnd)
-	if !ok || !ok2 {
+	before, rest, begins := strings.Cut(string(raw), markBegin+"\n")
+	old, after, ends := strings.Cut(rest, markEnd)
+	if !begins || !ends {
 		return fmt.Errorf("%s has no place for the figures: it needs the lines %q and %q", path, markBegin, markEnd)
 	}
-	merged := t.merge(strings.Split(strings.TrimSpace(old), "\n"))
-	text := before + markBegin + "\n" + strings.Join(merged, "\n") + "\n" + markEnd + after
-	return os.WriteFile(path, []byte(text), 0o644)
+	merged := table{lines: t.over(parse(old))}
+	return os.WriteFile(path, []byte(before+markBegin+"\n"+merged.String()+markEnd+after), 0o644)
 }
 
-// merge returns the table with the lines of an older one that it lacks, in the
-// older one's order.
-func (t *table) merge(old []string) []string {
-	fresh := map[string]string{}
+// over returns the lines of an older table, renewed where there are new ones,
+// and then those that are new.
+func (t *table) over(old []line) []line {
+	fresh := map[string]line{}
 	for _, l := range t.lines {
-		fresh[key(l.String())] = l.String()
+		fresh[l.figure] = l
 	}
-	out := slices.Clone(tableHead)
-	for _, text := range old {
-		if !strings.HasPrefix(text, "| ") || text == tableHead[0] {
-			continue
+	var out []line
+	for _, l := range old {
+		if now, ok := fresh[l.figure]; ok {
+			l = now
+			delete(fresh, l.figure)
 		}
-		if now, ok := fresh[key(text)]; ok {
-			text = now
-			delete(fresh, key(text))
-		}
-		out = append(out, text)
+		out = append(out, l)
 	}
 	for _, l := range t.lines {
-		if text, ok := fresh[key(l.String())]; ok {
-			out = append(out, text)
+		if _, ok := fresh[l.figure]; ok {
+			out = append(out, l)
 		}
 	}
 	return out
 }
 
-// key is what tells a line from the others: its figure and its peer's name.
-func key(text string) string {
-	cells := strings.Split(text, " | ")
-	if len(cells) < 3 {
-		return text
+// parse reads what rows has written.
+func parse(text string) []line {
+	var out []line
+	var columns []string
+	for row := range strings.Lines(text) {
+		row = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(row), "| "), " |")
+		cells := strings.Split(row, " | ")
+		if len(cells) < 3 {
+			continue
+		}
+		peers := cells[2 : len(cells)-1]
+		if columns == nil {
+			columns = peers
+			if columns == nil {
+				columns = []string{}
+			}
+			continue
+		}
+		if len(peers) != len(columns) {
+			continue
+		}
+		l := line{figure: cells[0], ours: cells[1], goal: cells[len(cells)-1], peers: map[string]string{}}
+		for i, name := range columns {
+			l.peers[name] = peers[i]
+		}
+		maps.DeleteFunc(l.peers, func(_, cell string) bool { return cell == "" })
+		out = append(out, l)
 	}
-	peer, _, _ := strings.Cut(strings.TrimSpace(cells[2]), ":")
-	return cells[0] + "|" + peer
-}
-
-// atLeast and atMost are goals with their verdict. bar is the weaker limit
-// that has to hold in any case, 0 for none.
-func atLeast(v, goal, bar float64, unit string) string {
-	return verdict("at least", v >= goal, v >= bar, goal, bar, unit)
-}
-func atMost(v, goal, bar float64, unit string) string {
-	return verdict("at most", v <= goal, bar == 0 || v <= bar, goal, bar, unit)
-}
-
-func verdict(word string, reached, passed bool, goal, bar float64, unit string) string {
-	text := fmt.Sprintf("%s %s%s", word, number(goal), unit)
-	if goal == float64(int(goal)) {
-		text = fmt.Sprintf("%s %d%s", word, int(goal), unit)
-	}
-	switch {
-	case reached:
-		return text
-	case bar != 0 && passed:
-		return text + ", **missed** (within " + number(bar) + unit + ")"
-	}
-	return text + ", **missed**"
+	return out
 }
