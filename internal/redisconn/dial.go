@@ -78,7 +78,7 @@ func handshake(ctx context.Context, conn net.Conn, addr string, base *tls.Config
 		}
 		return nil, err
 	}
-	return secure, nil
+	return &alertConn{Conn: secure}, nil
 }
 
 // onConnect greets a new connection and then calls then, except on connections

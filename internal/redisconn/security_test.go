@@ -1,21 +1,11 @@
 package redisconn
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"fmt"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -24,71 +14,25 @@ import (
 	"github.com/autobot-fleet/autobot/internal/redistest"
 )
 
-// authority is a CA that writes its certificates into a folder.
-type authority struct {
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T, name string) *authority {
-	t.Helper()
-	a := &authority{dir: t.TempDir()}
-	a.cert, a.key = a.issue(t, name, &x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	})
-	return a
-}
-
-// issue writes NAME.crt and NAME.key, signed by the CA or, if there is none
-// yet, by itself.
-func (a *authority) issue(t *testing.T, name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
-	t.Helper()
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = template, key
-	}
-	der := must(x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer))(t)
-	keyDER := must(x509.MarshalECPrivateKey(key))(t)
-	for file, block := range map[string]*pem.Block{
-		name + ".crt": {Type: "CERTIFICATE", Bytes: der}, name + ".key": {Type: "EC PRIVATE KEY", Bytes: keyDER},
-	} {
-		if err := os.WriteFile(a.file(file), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return must(x509.ParseCertificate(der))(t), key
-}
-
-func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
-
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	ca, stranger := newAuthority(t, "ca"), newAuthority(t, "ca")
-	ca.issue(t, "server", &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"redis.test"}})
-	ca.issue(t, "client", &x509.Certificate{Subject: pkix.Name{CommonName: "agent"}})
-	port := fmt.Sprint(redistest.Port(t))
-	redistest.Start(t,
-		redistest.WithConfig("tls-port", port), redistest.WithConfig("tls-auth-clients", "yes"),
-		redistest.WithConfig("tls-cert-file", ca.file("server.crt")), redistest.WithConfig("tls-key-file", ca.file("server.key")),
-		redistest.WithConfig("tls-ca-cert-file", ca.file("ca.crt")))
+	ca, stranger := redistest.NewCA(t), redistest.NewCA(t)
+	ca.IssueClient("client")
+	addr := redistest.Start(t, redistest.WithTLS(t, ca)).TLSAddr()
 
-	good := TLSConfig{CAFile: ca.file("ca.crt"), CertFile: ca.file("client.crt"), KeyFile: ca.file("client.key")}
+	good := TLSConfig{CAFile: ca.File("ca.crt"), CertFile: ca.File("client.crt"), KeyFile: ca.File("client.key")}
 	for _, tt := range []struct {
 		name   string
 		url    string
 		mutate func(*TLSConfig)
 		want   string // of the error; empty means that it works
 	}{
-		{"both certificates", "rediss://127.0.0.1:" + port, func(*TLSConfig) {}, ""},
-		{"turned on by the files", "redis://127.0.0.1:" + port, func(*TLSConfig) {}, ""},
-		{"another name of the server", "rediss://127.0.0.1:" + port, func(c *TLSConfig) { c.ServerName = "redis.test" }, ""},
-		{"a wrong name", "rediss://127.0.0.1:" + port, func(c *TLSConfig) { c.ServerName = "other.test" }, "other.test"},
-		{"a stranger's CA", "rediss://127.0.0.1:" + port, func(c *TLSConfig) { c.CAFile = stranger.file("ca.crt") }, "certificate signed by unknown authority"},
-		{"no certificate of ours", "rediss://127.0.0.1:" + port, func(c *TLSConfig) { c.CertFile, c.KeyFile = "", "" }, "certificate required"},
+		{"both certificates", "rediss://" + addr, func(*TLSConfig) {}, ""},
+		{"turned on by the files", "redis://" + addr, func(*TLSConfig) {}, ""},
+		{"another name of the server", "rediss://" + addr, func(c *TLSConfig) { c.ServerName = "redis.test" }, ""},
+		{"a wrong name", "rediss://" + addr, func(c *TLSConfig) { c.ServerName = "other.test" }, "other.test"},
+		{"a stranger's CA", "rediss://" + addr, func(c *TLSConfig) { c.CAFile = stranger.File("ca.crt") }, "certificate signed by unknown authority"},
+		{"no certificate of ours", "rediss://" + addr, func(c *TLSConfig) { c.CertFile, c.KeyFile = "", "" }, "certificate required"},
 	} {
 		cfg := Config{URL: tt.url, TLS: good}
 		tt.mutate(&cfg.TLS)

@@ -44,11 +44,14 @@ func WithCluster() Option {
 
 // AsSentinel makes the server a Sentinel that watches master under name and
 // decides alone. It declares a master dead after half a second.
-func AsSentinel(name string, master *Server) Option {
+func AsSentinel(name string, master *Server) Option { return AsSentinelOf(name, master, 1) }
+
+// AsSentinelOf is AsSentinel for one of several, of which so many have to agree.
+func AsSentinelOf(name string, master *Server, agree int) Option {
 	return func(s *Server) {
 		s.sentinel = true
 		s.config = append(s.config,
-			setting{"sentinel", fmt.Sprintf("monitor %s 127.0.0.1 %d 1", name, master.port)},
+			setting{"sentinel", fmt.Sprintf("monitor %s 127.0.0.1 %d %d", name, master.port, agree)},
 			setting{"sentinel", "down-after-milliseconds " + name + " 500"},
 			setting{"sentinel", "failover-timeout " + name + " 5000"})
 		if master.password != "" {

@@ -3,6 +3,8 @@
 package redistest
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"os"
 	"syscall"
@@ -143,5 +145,44 @@ func TestPortIsGivenOnce(t *testing.T) {
 	t.Parallel()
 	if a, b := Port(t), Port(t); a == b {
 		t.Errorf("port %d was given twice", a)
+	}
+}
+
+func TestClusterOfSeveralNodes(t *testing.T) {
+	t.Parallel()
+	nodes := StartCluster(t, 3, 1)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}})
+	t.Cleanup(func() { _ = rdb.Close() })
+	for _, key := range []string{"a", "b", "c", "d"} {
+		if err := rdb.Set(t.Context(), key, "v", 0).Err(); err != nil {
+			t.Error(err)
+		}
+	}
+	if role, err := nodes[3].Client(t).Do(t.Context(), "role").Slice(); err != nil || role[0] != "slave" {
+		t.Errorf("the fourth node: %v, %v", role, err)
+	}
+}
+
+func TestTLSAsksForACertificate(t *testing.T) {
+	t.Parallel()
+	ca := NewCA(t)
+	ca.IssueClient("client")
+	srv := Start(t, WithTLS(t, ca))
+	cert, err := tls.LoadX509KeyPair(ca.File("client.crt"), ca.File("client.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(ca.cert)
+	for shown, works := range map[bool]bool{true: true, false: false} {
+		cfg := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+		if shown {
+			cfg.Certificates = []tls.Certificate{cert}
+		}
+		rdb := redis.NewClient(&redis.Options{Addr: srv.TLSAddr(), TLSConfig: cfg})
+		if err := rdb.Ping(t.Context()).Err(); (err == nil) != works {
+			t.Errorf("with a certificate %v: %v", shown, err)
+		}
+		_ = rdb.Close()
 	}
 }

@@ -32,6 +32,7 @@ type Server struct {
 	binary     string
 	dir        string
 	port       int
+	tlsPort    int // see WithTLS
 	password   string
 	config     []setting
 	wantSocket bool
@@ -92,6 +93,9 @@ func Start(t testing.TB, opts ...Option) *Server {
 
 // Addr returns host:port of the server.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// TLSAddr returns host:port for TLS. See WithTLS.
+func (s *Server) TLSAddr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.tlsPort)) }
 
 // URL returns the address as a redis:// URL, with the password if there is one.
 func (s *Server) URL() string {
