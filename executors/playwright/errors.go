@@ -31,6 +31,9 @@ func (r *run) explain(s step, err error) error {
 	if err == nil {
 		return nil
 	}
+	if r.surface != nil && targetClosed(err) {
+		r.awaitNews()
+	}
 	e := r.classify(s, err)
 	e.Message = r.secrets.message(e.Message)
 	e.Hint = r.secrets.message(e.Hint)
@@ -64,6 +67,8 @@ func (r *run) classify(s step, err error) *executors.Error {
 		return r.crashError()
 	case r.surface != nil && !r.surface.browser.alive(), connectionLost(err):
 		return executors.Errorf(executors.CodeBrowserCrashed, "the browser ended under the task: %s", oneLine(err))
+	case r.surface != nil && r.overBudget() != nil: // whatever else failed, failed for that
+		return executors.AsError(r.overBudget())
 	case errors.As(err, &own):
 		return own
 	case s == nil:
@@ -100,6 +105,25 @@ func connectionLost(err error) bool {
 	return errors.Is(err, errBrowserGone)
 }
 
+// targetClosed reports errors of calls whose page, context or browser went
+// away.
+func targetClosed(err error) bool {
+	return containsAny(err.Error(), "has been closed", "Target closed", "Target crashed")
+}
+
+// awaitNews waits for the news of what ended a call, which may come after the
+// call's own end. Most often it is there already.
+func (r *run) awaitNews() {
+	timer := time.NewTimer(newsWait)
+	defer timer.Stop()
+	select {
+	case <-r.over:
+	case <-r.surface.browser.lost:
+	case <-r.surface.browser.driver.gone:
+	case <-timer.C:
+	}
+}
+
 var (
 	matches    = regexp.MustCompile(`resolved to (\d+) elements`)
 	scriptLine = regexp.MustCompile(`<anonymous>:(\d+):(\d+)`)
@@ -133,7 +157,9 @@ func (r *run) stepError(s step, err error) *executors.Error {
 		return e
 	case errors.Is(err, pw.ErrTimeout):
 		return r.timedOut(s, t, has, page)
-	case strings.Contains(text, "Printing failed"), strings.Contains(text, notDrawn):
+	case drawingFailed(text) && r.late(s):
+		return r.timedOut(s, target{}, false, page)
+	case drawingFailed(text):
 		if shot, ok := s.(*screenshotStep); ok && !shot.FullPage {
 			return executors.Errorf(executors.CodeEngineError, "%s: the browser could not draw the page: %s", r.where(), oneLine(err))
 		}
@@ -149,6 +175,9 @@ func (r *run) stepError(s step, err error) *executors.Error {
 	}
 	return executors.Errorf(executors.CodeEngineError, "%s: %s: %s", r.where(), r.actionOf(s), oneLine(err))
 }
+
+// drawingFailed reports that the browser gave up on a picture or a print.
+func drawingFailed(text string) bool { return containsAny(text, "Printing failed", notDrawn) }
 
 // linesBefore are the lines of evaluation before the script.
 const linesBefore = 2
@@ -180,10 +209,12 @@ func badSelector(text string) bool {
 func (r *run) timedOut(s step, t target, has bool, page string) *executors.Error {
 	ms := *r.limit(s)
 	if !has || t.Selector == "" {
-		return executors.Errorf(executors.CodeDeadlineExceeded, "%s: %s did not end within %.0f ms on %s", r.where(), r.actionOf(s), ms, page)
+		e := executors.Errorf(executors.CodeDeadlineExceeded, "%s: %s did not end within %.0f ms on %s", r.where(), r.actionOf(s), ms, page)
+		e.Hint = "raise step_timeout_ms"
+		return e
 	}
 	count := 0
-	err := r.within(quickShot, func() (err error) {
+	err := r.within(countWait, func() (err error) {
 		count, err = r.page().Locator(selector(t.Selector)).Count()
 		return err
 	})

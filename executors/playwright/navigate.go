@@ -16,8 +16,8 @@ const quietLimit = 10 * time.Second
 
 // How long after the end of a call the news of what ended it may come.
 const (
-	crashNews = 500 * time.Millisecond
-	fileNews  = 5 * time.Second
+	newsWait = 2 * time.Second
+	fileNews = 30 * time.Second
 )
 
 // waitState is how far the library waits. A quiet network is waited for
@@ -95,10 +95,8 @@ func (r *run) navigationError(address string, err error) error {
 		return err
 	}
 	if code == "ERR_ABORTED" { // so ends a navigation whose process died; the news of that may be on its way
-		select {
-		case <-r.over:
+		if r.awaitNews(); r.reason() != nil {
 			return errSurfaceClosed
-		case <-time.After(crashNews):
 		}
 	}
 	return r.netError(address, code)

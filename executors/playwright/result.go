@@ -62,14 +62,16 @@ func (r *run) describe(failed bool) {
 		}
 		if r.reason() == nil && !r.surface.crashed.Load() {
 			title := ""
-			err := r.within(quickShot, func() (err error) {
+			err := r.within(maxPatience, func() (err error) {
 				title, err = page.Title()
 				return err
 			})
-			if err != nil && !failed && r.reason() == nil {
+			switch {
+			case err == nil:
+				r.out.Title = cut(r.secrets.message(title), maxMessage)
+			case !failed && r.reason() == nil:
 				r.warn("PAGE_BUSY", "the page did not tell its title: %s", oneLine(err))
 			}
-			r.out.Title = cut(r.secrets.message(title), maxMessage)
 		}
 	}
 	r.rec.mu.Lock()

@@ -2,7 +2,6 @@ package playwright
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -32,9 +31,10 @@ type run struct {
 	surface *surface
 	over    chan struct{} // closed by abort
 
-	hung     bool // a call that the task does not depend on had no answer
-	step     int  // the one that runs, -1 before the first
-	room     int  // bytes left for texts
+	patience time.Duration // left for calls that the task does not depend on
+	step     int           // the one that runs, -1 before the first
+	began    time.Time     // that step
+	room     int           // bytes left for texts
 	out      output
 	warnings []executors.Warning
 	taken    map[string]bool // names of artifacts
@@ -50,7 +50,7 @@ type run struct {
 func (e *Executor) newRun(ctx context.Context, task executors.Task, p *plan) *run {
 	r := &run{
 		ex: e, ctx: ctx, task: task, plan: p, secrets: p.redactor(task),
-		over: make(chan struct{}), step: -1, room: maxRoom, taken: make(map[string]bool),
+		over: make(chan struct{}), step: -1, room: maxRoom, patience: maxPatience, taken: make(map[string]bool),
 	}
 	r.rec = &recorder{
 		requests: e.settings.MaxRequests, fail: r.abort, clean: r.secrets.message, keep: r.keepDownload,
@@ -136,6 +136,9 @@ func (r *run) work() error {
 		return failed
 	}
 	r.step = len(r.plan.steps)
+	if err := r.overBudget(); err != nil { // what was read may be cut
+		return r.explain(nil, err)
+	}
 	if err := r.denied(); err != nil {
 		return r.explain(nil, err)
 	}
@@ -144,12 +147,14 @@ func (r *run) work() error {
 
 // do runs one step and notes what came of it.
 func (r *run) do(i int, s step) error {
-	begin := time.Now()
+	r.began = time.Now()
+	stop := r.guard(s)
 	value, err := s.run(r)
+	stop()
 	if err == nil {
 		err = r.denied()
 	}
-	res := stepResult{Index: i, Action: s.common().Action, OK: err == nil, MS: time.Since(begin).Milliseconds()}
+	res := stepResult{Index: i, Action: s.common().Action, OK: err == nil, MS: time.Since(r.began).Milliseconds()}
 	if err != nil {
 		e := r.explain(s, err)
 		plain := executors.AsError(e)
@@ -181,6 +186,8 @@ func (r *run) do(i int, s step) error {
 	return nil
 }
 
+func (r *run) actionOf(s step) string { return orElse(s.common().Action, r.plan.op) }
+
 // page is the tab that steps work on.
 func (r *run) page() pw.Page { return r.surface.page() }
 
@@ -204,78 +211,35 @@ func (r *run) warn(code, format string, args ...any) {
 	r.warnings = append(r.warnings, executors.Warning{Code: code, Message: r.secrets.message(fmt.Sprintf(format, args...))})
 }
 
-// limit is the time of a step in milliseconds, as the library takes it.
-func (r *run) limit(s step) *float64 {
-	ms := float64(s.common().TimeoutMS)
-	if ms == 0 {
-		ms = float64(r.plan.StepTimeoutMS)
-	}
-	return &ms
-}
-
-func (r *run) navLimit() float64 { return float64(r.plan.NavTimeoutMS) }
-
-// bounded runs a call that has no time limit of its own, or not a reliable
-// one. When the step's time is over the context is closed: nothing else ends a
-// script that never does.
-func (r *run) bounded(s step, call func() error) error {
-	ms := *r.limit(s)
-	// The library's own limit, where there is one, comes first and hurts less.
-	limit := time.Duration(ms)*time.Millisecond + 500*time.Millisecond
-	timer := time.AfterFunc(limit, func() {
-		r.abort(executors.Errorf(executors.CodeDeadlineExceeded, "%s: %s did not end within %.0f ms, the page was closed (raise step_timeout_ms)", r.where(), r.actionOf(s), ms))
-	})
-	defer timer.Stop()
-	return call()
-}
-
-func (r *run) actionOf(s step) string { return orElse(s.common().Action, r.plan.op) }
-
-// within runs a call that the task does not depend on. When it takes longer
-// than ms it is left to end with the context.
-// A page that has let one wait is not asked again.
-func (r *run) within(ms int, call func() error) error {
-	if r.hung {
-		return errPageBusy
-	}
-	done := make(chan error, 1)
-	r.surface.later(func() { done <- call() })
-	timer := time.NewTimer(time.Duration(ms) * time.Millisecond)
-	defer timer.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-timer.C:
-		r.hung = true
-		return errPageBusy
-	case <-r.over:
-		return errSurfaceClosed
-	}
-}
-
-var errPageBusy = errors.New("the page does not answer")
-
 // watchBudget ends the task once its pages have received all they may: what
 // comes after that would only be waited for. It returns when stop is closed.
 func (r *run) watchBudget(stop <-chan struct{}) {
 	ticker := time.NewTicker(budgetCheck)
 	defer ticker.Stop()
-	lane, limit, key := r.surface.lane, r.ex.settings.MaxPageBytes, "max_page_bytes"
-	if r.plan.downloads() {
-		limit, key = max(limit, r.ex.settings.MaxDownloadBytes), "max_download_bytes"
-	}
 	for {
 		select {
 		case <-stop:
 			return
 		case <-ticker.C:
 		}
-		if lane.Exceeded() && lane.Bytes() >= limit {
-			r.abort(executors.Errorf(executors.CodeTooLarge,
-				"the pages sent more than %d MiB (an administrator can raise executors.playwright.%s)", limit/mib, key))
+		if err := r.overBudget(); err != nil {
+			r.abort(err)
 			return
 		}
 	}
+}
+
+// overBudget is an error when the pages of the task have received all they may.
+func (r *run) overBudget() error {
+	lane, limit, key := r.surface.lane, r.ex.settings.MaxPageBytes, "max_page_bytes"
+	if r.plan.downloads() {
+		limit, key = max(limit, r.ex.settings.MaxDownloadBytes), "max_download_bytes"
+	}
+	if !lane.Exceeded() || lane.Bytes() < limit {
+		return nil
+	}
+	return executors.Errorf(executors.CodeTooLarge,
+		"the pages sent more than %d MiB (an administrator can raise executors.playwright.%s)", limit/mib, key)
 }
 
 // finish reads what the result tells about the last page.

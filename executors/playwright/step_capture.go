@@ -5,6 +5,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"time"
 
 	pw "github.com/mxschmitt/playwright-go"
 
@@ -16,7 +17,11 @@ const (
 	maxImage  = 32 * mib // bytes
 	maxPDF    = 64 * mib // bytes
 	maxMHTML  = 64 * mib // bytes
-	quickShot = 2_000    // milliseconds for the picture of a failure
+	maxDraws  = 4        // tries of a picture that the browser gives up on
+
+	// The picture of a failure is tried for longer: nothing else shows the page.
+	drawWait  = 4 * time.Second
+	drawPause = 50 * time.Millisecond
 )
 
 type screenshotOptions struct {
@@ -50,11 +55,12 @@ func (s *screenshotStep) run(r *run) (any, error) {
 	r.stage("capture")
 	var image []byte
 	err := r.bounded(s, func() (err error) {
-		image, err = s.take(r, kind)
-		if err != nil && !s.FullPage && strings.Contains(err.Error(), notDrawn) {
-			image, err = s.take(r, kind) // a busy machine: the browser gave up on a frame
+		for try := 1; ; try++ {
+			image, err = s.take(r, kind)
+			if err == nil || s.FullPage || try == maxDraws || r.late(s) || !strings.Contains(err.Error(), notDrawn) {
+				return err
+			} // a busy machine: the browser gave up on a frame
 		}
-		return err
 	})
 	if err != nil {
 		return nil, err
@@ -203,36 +209,53 @@ func (s *mhtmlStep) run(r *run) (any, error) {
 	return r.save("page.mhtml", "document", "multipart/related", []byte(text), maxMHTML)
 }
 
-// failureShot takes a picture of a page on which a step has failed. It asks
-// the browser itself, which answers even where the page waits for something.
+// failureShot takes a picture of a page on which a step has failed, and warns
+// when a page that lives has none.
 func (r *run) failureShot() {
 	page := r.page()
 	if !r.surface.isOpen(page) || r.surface.crashed.Load() {
 		return
 	}
 	var image []byte
-	err := r.within(quickShot, func() error {
-		cdp, err := r.surface.ctx.NewCDPSession(page)
-		if err != nil {
-			return err
-		}
-		shoot := func() (any, error) { return cdp.Send("Page.captureScreenshot", map[string]any{"format": "png"}) }
-		answer, err := shoot()
-		for tries := 1; err != nil && tries < 4 && strings.Contains(err.Error(), notDrawn); tries++ {
-			answer, err = shoot() // a busy machine: the browser gave up on a frame
-		}
-		if err != nil {
-			return err
-		}
-		m, _ := answer.(map[string]any)
-		text, ok := m["data"].(string)
-		if !ok {
-			text, _ = answer.(string)
-		}
-		image, err = base64.StdEncoding.DecodeString(text)
+	err := r.within(maxPatience, func() (err error) {
+		image, err = r.surface.shoot(page)
 		return err
 	})
-	if err == nil && len(image) > 0 {
-		_, _ = r.save("failure.png", "image", "image/png", image, maxImage) // the failure matters more
+	if err == nil {
+		_, err = r.save("failure.png", "image", "image/png", image, maxImage)
 	}
+	if err != nil && r.reason() == nil {
+		r.warn("NO_PICTURE", "the failure has no picture: %s", oneLine(err))
+	}
+}
+
+// shoot takes a picture of the viewport, again while the browser gives up on
+// it. It asks the browser itself, which answers even where the
+// page waits for something.
+func (s *surface) shoot(page pw.Page) ([]byte, error) {
+	cdp, err := s.ctx.NewCDPSession(page)
+	if err != nil {
+		return nil, err
+	}
+	var answer any
+	for end := time.Now().Add(drawWait); ; {
+		answer, err = cdp.Send("Page.captureScreenshot", map[string]any{"format": "png"})
+		if err == nil || !strings.Contains(err.Error(), notDrawn) || time.Now().After(end) || s.closing.Load() {
+			break
+		}
+		time.Sleep(drawPause) // a busy machine: the browser gave up on a frame
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, _ := answer.(map[string]any)
+	text, ok := m["data"].(string)
+	if !ok {
+		text, _ = answer.(string)
+	}
+	image, err := base64.StdEncoding.DecodeString(text)
+	if err == nil && len(image) == 0 {
+		err = errors.New("the browser returned no picture")
+	}
+	return image, err
 }

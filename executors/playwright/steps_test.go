@@ -222,7 +222,7 @@ func TestDownloads(t *testing.T) {
 		"by a click":             `{"url":"` + url + `/","steps":[{"action":"download","selector":"#dl"}]}`,
 		"by an address":          `{"url":"` + url + `/","steps":[{"action":"download","url":"` + url + `/file"}]}`,
 		"by navigation":          `{"url":"` + url + `/file"}`,
-		"by a click on its own":  `{"url":"` + url + `/","steps":[{"action":"click","selector":"#dl"},{"action":"wait_for","ms":500}]}`,
+		"by a click on its own":  `{"url":"` + url + `/","steps":[{"action":"click","selector":"#dl"},{"action":"wait_for","ms":3000}]}`,
 		"by fetch of attachment": `{"op":"fetch","url":"` + url + `/file"}`,
 	} {
 		t.Run(name, func(t *testing.T) {

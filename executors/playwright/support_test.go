@@ -92,8 +92,12 @@ func (e *Executor) do(t testing.TB, payload string, secrets map[string]string) *
 
 func (e *Executor) doIn(ctx context.Context, t testing.TB, payload string, secrets map[string]string) *done {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
+	// A busy machine is no fault: what has to succeed has time for it.
+	if rest, found := strings.CutPrefix(payload, "{"); found && !strings.Contains(payload, `"step_timeout_ms"`) {
+		payload = `{"step_timeout_ms":30000,` + rest
+	}
 	d := &done{spool: t.TempDir()}
 	task := executors.NewTask(executors.Task{
 		ID: "task", Attempt: 1, Type: "playwright", Payload: json.RawMessage(payload), SpoolDir: d.spool, Secrets: secrets,
