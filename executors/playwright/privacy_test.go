@@ -182,18 +182,20 @@ func TestEgress(t *testing.T) {
 		case "/meta":
 			_, _ = fmt.Fprintf(w, "<meta http-equiv=refresh content='0;url=%s/meta'>", inner.URL)
 		case "/parts":
-			_, _ = fmt.Fprintf(w, `<title>Parts</title><img src=%s/img><iframe src=%[1]s/frame></iframe><script>
-				fetch('%[1]s/fetch').catch(()=>0); try { new WebSocket('ws://127.0.0.1:%s/ws') } catch(e) {}
-				new Worker(URL.createObjectURL(new Blob(["fetch('%[1]s/worker')"])))</script>`, inner.URL, port)
+			_, _ = fmt.Fprintf(w, `<title>Parts</title><p id=out></p><script>let n = 0; const failed = () => { if (++n == 4) out.textContent = 'all failed' }</script>
+				<img src=%s/img onerror=failed()><iframe src=%[1]s/frame></iframe><script>
+				fetch('%[1]s/fetch').catch(failed); new WebSocket('ws://127.0.0.1:%s/ws').onerror = failed
+				new Worker(URL.createObjectURL(new Blob(["fetch('%[1]s/worker').catch(() => postMessage(0))"]))).onmessage = failed</script>`, inner.URL, port)
 		case "/link":
 			_, _ = fmt.Fprintf(w, "<a href=%s/link>go</a>", inner.URL)
 		}
 	})
 	e := newExecutor(t, testSettings(t, at(web)), egress.Options{})
 	e.do(t, `{"url":"`+web.URL+`/redirect"}`, nil).wants(t, executors.CodeEgressDenied, "executors.playwright.allow")
-	e.do(t, `{"url":"`+web.URL+`/meta","steps":[{"action":"wait_for","ms":1500}]}`, nil).wants(t, executors.CodeEgressDenied)
-	e.do(t, `{"url":"`+web.URL+`/link","steps":[{"action":"click","selector":"a"},{"action":"wait_for","ms":300}]}`, nil).wants(t, executors.CodeEgressDenied)
-	d := e.do(t, `{"url":"`+web.URL+`/parts","wait_until":"load","steps":[{"action":"wait_for","ms":500}]}`, nil).good(t)
+	denied := strings.Repeat(`,{"action":"wait_for","ms":500}`, 40) // the first step after the denial fails
+	e.do(t, `{"url":"`+web.URL+`/meta","steps":[`+denied[1:]+`]}`, nil).wants(t, executors.CodeEgressDenied)
+	e.do(t, `{"url":"`+web.URL+`/link","steps":[{"action":"click","selector":"a"}`+denied+`]}`, nil).wants(t, executors.CodeEgressDenied)
+	d := e.do(t, `{"url":"`+web.URL+`/parts","wait_until":"load","steps":[{"action":"wait_for","selector":"text=all failed"}]}`, nil).good(t)
 	if len(d.output.Blocked) < 4 {
 		t.Errorf("blocked requests: %v", d.output.Blocked)
 	}
