@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/autobot-fleet/autobot/internal/rawjson"
 )
 
 // A fieldError is one thing wrong with a JSON document.
@@ -71,10 +73,12 @@ func (d *strict) decode(path string, raw json.RawMessage, v reflect.Value) *fiel
 	case reflect.Slice:
 		return d.list(path, raw, v)
 	case reflect.String:
-		if raw[0] != '"' {
+		text, ok := rawjson.Text(raw)
+		if !ok {
 			return wrongType(path, "a string", raw)
 		}
-		return d.standard(path, raw, v)
+		v.SetString(text)
+		return nil
 	case reflect.Bool:
 		if raw[0] != 't' && raw[0] != 'f' {
 			return wrongType(path, "true or false", raw)
@@ -242,30 +246,20 @@ func eachMember(path string, raw json.RawMessage, f func(key string, value json.
 	if len(raw) == 0 || raw[0] != '{' {
 		return wrongType(path, "an object", raw)
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if _, err := dec.Token(); err != nil {
-		return &fieldError{path, err.Error()}
-	}
 	seen := make(map[string]bool)
-	for dec.More() {
-		token, err := dec.Token()
-		if err != nil {
-			return &fieldError{path, err.Error()}
-		}
-		key, _ := token.(string)
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return &fieldError{join(path, key), err.Error()}
-		}
+	var problem *fieldError
+	if !rawjson.Members(raw, func(key string, value json.RawMessage) bool {
 		if seen[key] {
-			return &fieldError{join(path, key), "is there twice"}
+			problem = &fieldError{join(path, key), "is there twice"}
+			return false
 		}
 		seen[key] = true
-		if err := f(key, value); err != nil {
-			return err
-		}
+		problem = f(key, value)
+		return problem == nil
+	}) && problem == nil {
+		return &fieldError{path, "is not valid JSON: " + syntaxProblem(raw)}
 	}
-	return nil
+	return problem
 }
 
 // join appends a name to a path. Names that users made up are cut.

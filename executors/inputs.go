@@ -1,11 +1,14 @@
 package executors
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/autobot-fleet/autobot/internal/rawjson"
 )
 
 // MaxInputs is how many artifacts one payload may refer to.
@@ -25,6 +28,10 @@ type ArtifactRef struct {
 // that begins with sha256: under the name artifact; a malformed one is
 // INVALID_INPUT. Other texts under that name are the executor's business.
 func InputRefs(payload json.RawMessage) ([]string, error) {
+	// Most payloads refer to nothing. A backslash may hide what a text says.
+	if bytes.IndexByte(payload, '\\') < 0 && !bytes.Contains(payload, []byte(artifactPrefix)) && rawjson.Valid(payload) {
+		return nil, nil
+	}
 	var v any
 	if err := json.Unmarshal(payload, &v); err != nil {
 		return nil, Invalid("payload", "is not valid JSON: %s", syntaxProblem(payload))

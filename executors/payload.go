@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/autobot-fleet/autobot/internal/rawjson"
 )
 
 // Limits of the common payload fields.
@@ -132,18 +134,22 @@ func invalidField(p *fieldError) *Error {
 // type. One that the type does not have is an UNSUPPORTED *Error that lists
 // those it has.
 func Op(task Task, typ TypeDescription) (string, error) {
-	var c struct {
-		Op json.RawMessage `json:"op"`
-	}
-	if payload, bad := checkPayload(task.Payload); bad != nil {
+	payload, bad := checkPayload(task.Payload)
+	if bad != nil {
 		return "", bad
-	} else if err := json.Unmarshal(payload, &c); err != nil {
-		return "", Invalid("payload", "%v", err)
 	}
+	var asked json.RawMessage
+	rawjson.Members(payload, func(name string, value json.RawMessage) bool {
+		if name == "op" {
+			asked = value
+		}
+		return true
+	})
 	op := ""
-	if len(c.Op) > 0 && string(c.Op) != "null" {
-		if json.Unmarshal(c.Op, &op) != nil {
-			return "", Invalid("op", "must be a string, got %s", given(c.Op))
+	if len(asked) > 0 && string(asked) != "null" {
+		var ok bool
+		if op, ok = rawjson.Text(asked); !ok {
+			return "", Invalid("op", "must be a string, got %s", given(asked))
 		}
 	}
 	if op == "" {

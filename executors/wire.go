@@ -11,6 +11,7 @@ import (
 	"time"
 
 	executorpb "github.com/autobot-fleet/autobot/executors/proto"
+	"github.com/autobot-fleet/autobot/internal/rawjson"
 )
 
 var (
@@ -165,7 +166,7 @@ func checkPayload(p json.RawMessage) (json.RawMessage, *Error) {
 	if trimmed[0] != '{' {
 		return nil, Invalid("payload", "must be a JSON object, got %s", given(trimmed))
 	}
-	if !json.Valid(p) {
+	if !rawjson.Valid(p) {
 		return nil, Invalid("payload", "is not valid JSON: %s", syntaxProblem(p))
 	}
 	return p, nil
@@ -194,14 +195,17 @@ func checkOutput(out json.RawMessage) (json.RawMessage, *Error) {
 		return nil, e
 	}
 	out = validJSONText(out)
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(out, &keys); err != nil || keys == nil {
+	var reserved string
+	if !rawjson.Members(out, func(name string, _ json.RawMessage) bool {
+		if slices.Contains(reservedOutput, name) {
+			reserved = name
+		}
+		return true
+	}) {
 		return nil, Errorf(CodeEngineError, "the executor's output is not a JSON object: %s", given(out))
 	}
-	for _, name := range reservedOutput {
-		if _, taken := keys[name]; taken {
-			return nil, Errorf(CodeEngineError, "the executor's output uses the reserved name %q", name)
-		}
+	if reserved != "" {
+		return nil, Errorf(CodeEngineError, "the executor's output uses the reserved name %q", reserved)
 	}
 	return out, nil
 }

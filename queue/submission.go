@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/autobot-fleet/autobot/internal/rawjson"
 )
 
 const (
@@ -91,9 +93,9 @@ func CheckPayloadJSON(p []byte) error {
 	if bytes.HasPrefix(p, []byte("\ufeff")) {
 		return &InvalidError{Field: "payload", Rule: "begins with a byte order mark, which JSON does not have: leave it out"}
 	}
-	var v json.RawMessage
-	if err := json.Unmarshal(p, &v); err != nil {
-		return &InvalidError{Field: "payload", Rule: "is not valid JSON: " + jsonFault(err)}
+	if !rawjson.Valid(p) {
+		var v json.RawMessage
+		return &InvalidError{Field: "payload", Rule: "is not valid JSON: " + jsonFault(json.Unmarshal(p, &v))}
 	}
 	if kind := jsonKind(p); kind != "" {
 		return &InvalidError{Field: "payload", Rule: "must be a JSON object, got " + kind}

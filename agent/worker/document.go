@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/autobot-fleet/autobot/agent/spool"
 	"github.com/autobot-fleet/autobot/executors"
+	"github.com/autobot-fleet/autobot/internal/rawjson"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -116,18 +118,25 @@ func (a *attempt) offload() error {
 
 // checkOutput makes sure that the keys of an output can stand beside ours.
 func checkOutput(out json.RawMessage) (json.RawMessage, error) {
-	out = bytes.TrimSpace(bytes.ToValidUTF8(out, []byte("\uFFFD")))
+	if !utf8.Valid(out) {
+		out = bytes.ToValidUTF8(out, []byte("\uFFFD"))
+	}
+	out = bytes.TrimSpace(out)
 	if len(out) == 0 || string(out) == "null" {
 		return json.RawMessage("{}"), nil
 	}
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(out, &keys); err != nil {
-		return nil, executors.Errorf(executors.CodeEngineError, "the executor's output is not a JSON object: %v", err)
-	}
-	for _, name := range []string{"artifacts", "meta", "error"} {
-		if _, taken := keys[name]; taken {
-			return nil, executors.Errorf(executors.CodeEngineError, "the executor's output uses the reserved name %q", name)
+	reserved := ""
+	if !rawjson.Members(out, func(name string, _ json.RawMessage) bool {
+		switch name {
+		case "artifacts", "meta", "error":
+			reserved = name
 		}
+		return true
+	}) {
+		return nil, executors.Errorf(executors.CodeEngineError, "the executor's output is not a JSON object: %s", show(out))
+	}
+	if reserved != "" {
+		return nil, executors.Errorf(executors.CodeEngineError, "the executor's output uses the reserved name %q", reserved)
 	}
 	return out, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/autobot-fleet/autobot/agent/spool"
 	"github.com/autobot-fleet/autobot/executors"
+	"github.com/autobot-fleet/autobot/internal/rawjson"
 	"github.com/autobot-fleet/autobot/queue"
 )
 
@@ -39,15 +40,19 @@ func readCommon(payload json.RawMessage) (common, error) {
 		}
 		return c, executors.Invalid("payload", "%v", err)
 	}
-	var p struct {
-		Op        json.RawMessage `json:"op"`
-		TimeoutMS json.RawMessage `json:"timeout_ms"`
-		Artifacts json.RawMessage `json:"artifacts"`
-	}
-	if err := json.Unmarshal(payload, &p); err != nil {
-		return c, executors.Invalid("payload", "is not a JSON object: %v", err)
-	}
-	_ = json.Unmarshal(p.Op, &c.op) // the executor judges it
+	var p struct{ Op, TimeoutMS, Artifacts json.RawMessage }
+	rawjson.Members(payload, func(name string, value json.RawMessage) bool {
+		switch name {
+		case "op":
+			p.Op = value
+		case "timeout_ms":
+			p.TimeoutMS = value
+		case "artifacts":
+			p.Artifacts = value
+		}
+		return true
+	})
+	c.op, _ = rawjson.Text(p.Op) // the executor judges it
 	if given(p.TimeoutMS) {
 		n, err := number("timeout_ms", p.TimeoutMS, float64(minTimeout.Milliseconds()), math.MaxInt32)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/autobot-fleet/autobot/executors"
+	"github.com/autobot-fleet/autobot/internal/rawjson"
 )
 
 // Operations.
@@ -71,23 +72,23 @@ func (t target) name(def string) (string, error) {
 // operation returns the operation of a task: op, else what an older payload
 // means, else the first of the type.
 func operation(task executors.Task, typ executors.TypeDescription) (op string, old bool, err error) {
-	var p struct {
-		Op       *string         `json:"op"`
-		TaskType string          `json:"task_type"`
-		Path     json.RawMessage `json:"image_path"`
-		Inputs   json.RawMessage `json:"inputs"`
-	}
-	if err := json.Unmarshal(task.Payload, &p); err == nil && p.Op == nil {
+	given := map[string]json.RawMessage{}
+	rawjson.Members(task.Payload, func(name string, value json.RawMessage) bool {
+		given[name] = value
+		return true
+	})
+	if asked, ok := given["op"]; !ok || string(asked) == "null" {
+		kind, _ := rawjson.Text(given["task_type"])
 		switch {
-		case p.TaskType != "":
-			op, ok := taskTypes[p.TaskType]
+		case kind != "":
+			op, ok := taskTypes[kind]
 			if !ok {
-				e := executors.Errorf(executors.CodeUnsupported, "task_type: %q is not supported; there are embedding_generation and semantic_search", cut(p.TaskType))
+				e := executors.Errorf(executors.CodeUnsupported, "task_type: %q is not supported; there are embedding_generation and semantic_search", cut(kind))
 				e.Field = "task_type"
 				return "", true, e
 			}
 			return op, true, nil
-		case p.Path != nil && p.Inputs == nil && (typ.Ops[0] == opInfer || typ.Ops[0] == opDetect):
+		case given["image_path"] != nil && given["inputs"] == nil && (typ.Ops[0] == opInfer || typ.Ops[0] == opDetect):
 			return "", true, nil // the model's card decides
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/autobot-fleet/autobot/executors"
 	"github.com/autobot-fleet/autobot/executors/engines"
 	"github.com/autobot-fleet/autobot/executors/openvino/vision"
+	"github.com/autobot-fleet/autobot/internal/rawjson"
 )
 
 // pictureFields are how a payload gives a picture, one of them.
@@ -75,13 +76,13 @@ func (e *Executor) pictureBytes(task executors.Task, p pictureFields) (raw []byt
 		raw, err = readLimited(f, "image_path", vision.MaxBytes)
 		return raw, "image_path", err
 	}
-	var ref executors.ArtifactRef
-	if err := json.Unmarshal(p.Image, &ref); err == nil && ref.Artifact != "" {
-		raw, err = readInput(task, "image.artifact", ref.Artifact, vision.MaxBytes)
-		return raw, "image", err
-	}
-	var text string
-	if err := json.Unmarshal(p.Image, &text); err != nil {
+	text, ok := rawjson.Text(p.Image)
+	if !ok {
+		var ref executors.ArtifactRef
+		if err := json.Unmarshal(p.Image, &ref); err == nil && ref.Artifact != "" {
+			raw, err = readInput(task, "image.artifact", ref.Artifact, vision.MaxBytes)
+			return raw, "image", err
+		}
 		return nil, "", executors.Invalid("image", `must be base64, or {"artifact": "sha256:…"}`)
 	}
 	if at := strings.Index(text, ";base64,"); at >= 0 && strings.HasPrefix(text, "data:") {

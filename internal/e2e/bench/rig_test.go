@@ -18,6 +18,7 @@ import (
 // follows every task.
 type rig struct {
 	b      *testing.B
+	redis  *redistest.Server
 	queue  *e2e.Queue
 	agent  *e2e.RunningAgent
 	events <-chan queue.Event
@@ -30,7 +31,7 @@ func startRig(b *testing.B, n int, config string, executors ...string) *rig {
 	b.Helper()
 	srv := redistest.Start(b)
 	dir := e2e.Executors(b, executors...)
-	r := &rig{b: b, queue: e2e.NewQueue(b, srv)}
+	r := &rig{b: b, redis: srv, queue: e2e.NewQueue(b, srv)}
 	r.agent = e2e.StartAgent(b, e2e.Agent{
 		RedisURL: srv.URL(), ExecutorsDir: dir, Slots: n,
 		Config: fmt.Sprintf("log:\n  level: info\nexecutors:\n  trust: owner\n  dirs: [%q]\n%s", dir, config),
