@@ -40,10 +40,14 @@ func (d *Doctor) redis(ctx context.Context, running *Status) {
 	defer cancel()
 	facts, err := manager.Facts(ctx)
 	if err != nil {
-		d.unreachable = redisconn.Reason(err) != redisconn.ReasonAuth
-		d.found.Fault(name, oneLine(err), redisRepair(err, manager.Address()))
+		d.unreachable = redisconn.IsWait(err)
+		d.found.Fault(name, oneLine(redisconn.Told(err)), redisconn.Repair(err, manager.Address()))
 		return
 	}
+	if err := manager.Writable(ctx); err != nil && redisconn.Reason(err) != redisconn.ReasonPermission {
+		d.found.Fault(name, oneLine(redisconn.Told(err)), redisconn.Repair(err, manager.Address()))
+	}
+	d.permissions(ctx, manager)
 	pool, err := manager.Client(database)
 	if err != nil {
 		d.found.Fault(name, oneLine(err), "correct the section redis of the configuration")
@@ -70,13 +74,24 @@ func (d *Doctor) redis(ctx context.Context, running *Status) {
 	d.queues(ctx, backend)
 }
 
+// permissions names what our Redis user lacks.
+func (d *Doctor) permissions(ctx context.Context, manager *redisconn.Manager) {
+	if text := manager.Lacking(ctx, redisconn.Agent); text != "" {
+		what, repair, _ := strings.Cut(text, "): ")
+		d.found.Fault("redis", what+")", strings.TrimSuffix(repair, "."))
+	}
+	if l, err := manager.Lack(ctx, redisconn.Agent); err == nil && len(l.Optional) > 0 {
+		d.found.Note("redis", "this Redis user may not run %s: facts about the server stay unknown, or a wait cannot be ended early", strings.Join(l.Optional, ", "))
+	}
+}
+
 // latency measures what a claim would wait for.
 func (d *Doctor) latency(ctx context.Context, b queue.WorkerSide, address string, facts redisconn.Facts) {
 	trips := make([]time.Duration, 0, 5)
 	for range cap(trips) {
 		began := time.Now()
 		if _, err := b.Ping(ctx); err != nil {
-			d.found.Fault("redis", oneLine(err), redisRepair(err, address))
+			d.found.Fault("redis", oneLine(err), redisconn.Repair(err, address))
 			return
 		}
 		trips = append(trips, time.Since(began))
@@ -158,23 +173,4 @@ func (d *Doctor) queues(ctx context.Context, b queue.Producer) {
 		}
 	}
 	d.found.OK(name, "%d queues, %d tasks waiting", len(list), waiting)
-}
-
-// redisRepair says what to do about a server that does not answer as it should.
-func redisRepair(err error, address string) string {
-	switch redisconn.Reason(err) {
-	case redisconn.ReasonAuth:
-		return "check redis.username and redis.password_file (redis-cli -h HOST --user NAME --askpass PING)"
-	case redisconn.ReasonRefused:
-		return "start Redis there (systemctl start redis-server), and let it listen on an address that this machine reaches (bind in redis.conf)"
-	case redisconn.ReasonTimeout:
-		return "check the way to " + address + ": address, routing, firewall (nc -vz HOST 6379)"
-	case redisconn.ReasonLoading:
-		return "wait until Redis has loaded its data, then try again"
-	case redisconn.ReasonReadonly, redisconn.ReasonMasterdown:
-		return "this is a replica: set redis.url to the master, or use Sentinel (redis+sentinel://...)"
-	case redisconn.ReasonOOM:
-		return "give Redis more memory (maxmemory) or delete what is not needed"
-	}
-	return "check redis.url and that Redis runs there (redis-cli -u URL PING)"
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/autobot-fleet/autobot/agent/worker"
 	"github.com/autobot-fleet/autobot/internal/buildinfo"
+	"github.com/autobot-fleet/autobot/internal/configfile"
 	"github.com/autobot-fleet/autobot/internal/redisconn"
 	"github.com/autobot-fleet/autobot/queue"
 	"github.com/autobot-fleet/autobot/queue/backends"
@@ -52,37 +54,52 @@ func (a *Agent) work(ctx context.Context) error {
 	a.mu.Lock()
 	a.queue = q
 	a.mu.Unlock()
+	working, giveUp := context.WithCancel(ctx)
+	defer giveUp()
 	watching, stopWatching := context.WithCancel(ctx)
-	watched := make(chan struct{})
+	misfit := make(chan error, 1)
 	go func() {
-		defer close(watched)
-		a.watchServer(watching, q.manager)
+		err := a.watchServer(watching, q.manager)
+		if err != nil {
+			giveUp()
+		}
+		misfit <- err
 	}()
-	err = q.worker.Run(ctx)
+	err = q.worker.Run(working)
 	stopWatching()
-	<-watched
-	return err
+	return errors.Join(<-misfit, err)
 }
 
 // watchServer looks from time to time for settings of the server that endanger
-// tasks, and says so once.
-func (a *Agent) watchServer(ctx context.Context, m *redisconn.Manager) {
+// tasks, and for permissions that our user lacks, and says so once. It returns
+// an error of the configuration if the server is of another kind than that
+// says, and nil when ctx is done.
+func (a *Agent) watchServer(ctx context.Context, m *redisconn.Manager) error {
 	var told []string
+	known := false
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-timer.C:
 		}
 		timer.Reset(serverRetry)
 		facts, err := m.Facts(ctx)
 		if err != nil {
+			if !known && redisconn.Misfit(err) {
+				return &configfile.Error{Problems: []configfile.Problem{{Key: "redis.url", Message: redisconn.Explain(err)}}}
+			}
 			continue // the worker's loops report it
 		}
-		timer.Reset(serverEvery)
+		known = true
 		warnings := redisconn.Warnings(facts)
+		if lacking := m.Lacking(ctx, redisconn.Agent); lacking != "" {
+			warnings = append(warnings, lacking) // looked at again soon: it is repaired while we run
+		} else {
+			timer.Reset(serverEvery)
+		}
 		for _, w := range warnings {
 			if !slices.Contains(told, w) {
 				a.log.Warn(w)
@@ -133,7 +150,7 @@ func (a *Agent) connect(cfg Config) (_ *queueLink, err error) {
 		WorkerID: a.workerID, NodeID: a.nodeID, Version: buildinfo.Version, Labels: cfg.Worker.Labels,
 		PlainQueues: cfg.Worker.Queues, MaxConcurrent: cfg.Worker.MaxConcurrent, Order: cfg.Worker.Order, Fence: cfg.Worker.Fence,
 		HeartbeatInterval: interval, HeartbeatTTL: timeout, DrainTimeout: cfg.Worker.DrainTimeout, MaxBackoff: cfg.Worker.maxBackoff(),
-		StateDir: cfg.StateDir, Log: a.o.Log, Metrics: a.registry,
+		StateDir: cfg.StateDir, Log: a.o.Log, Metrics: a.registry, Told: redisconn.Told,
 	})
 	if err != nil {
 		return nil, err

@@ -49,7 +49,7 @@ func (c *Client) StartMonitor(ctx context.Context, o MonitorOptions) (*Monitor, 
 		o.Log = zap.NewNop()
 	}
 	m, err := monitor.New(monitor.Options{
-		Backend: d.acting, Settings: o.Settings, ID: o.ID, IsWait: redisconn.IsWait, Reason: redisconn.Reason,
+		Backend: d.acting, Settings: o.Settings, ID: o.ID, IsWait: redisconn.Away, Reason: redisconn.Explain,
 		Log: o.Log, Metrics: o.Metrics,
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,6 +23,7 @@ type Doctor struct {
 	Files  []string // that the configuration came from
 
 	found       check.List
+	address     string // of Redis
 	unreachable bool
 }
 
@@ -67,15 +69,17 @@ func (d *Doctor) redis(ctx context.Context) {
 		return
 	}
 	defer func() { _ = m.Close() }()
+	d.address = m.Address()
 	facts, err := m.Facts(ctx)
 	if err != nil {
-		d.unreachable = redisconn.Reason(err) != redisconn.ReasonAuth
-		d.found.Fault("redis", err.Error(), redisRepair(err))
+		d.unreachable = redisconn.IsWait(err)
+		d.found.Fault("redis", redisconn.Told(err).Error(), redisconn.Repair(err, m.Address()))
 		return
 	}
 	d.found.OK("redis", "%s: %s", m.Address(), facts)
 	for _, w := range redisconn.Warnings(facts) {
-		d.found.Warn("redis", w, "do what the sentence says")
+		text, repair, _ := strings.Cut(w, ": ")
+		d.found.Warn("redis", text, strings.TrimSuffix(repair, "."))
 	}
 	if facts.Appendonly == "no" {
 		d.found.Warn("redis", "the append-only file is off: a restart of Redis loses the tasks since the last snapshot",
@@ -84,6 +88,10 @@ func (d *Doctor) redis(ctx context.Context) {
 	if d.Config.Redis.Cluster || m.Prefix() != "" {
 		d.found.Note("redis", "all names start with %q: programs that use the names without it cannot take part", m.Prefix())
 	}
+	if err := m.Writable(ctx); err != nil && redisconn.Reason(err) != redisconn.ReasonPermission {
+		d.found.Fault("redis", redisconn.Told(err).Error(), redisconn.Repair(err, m.Address()))
+	}
+	d.permissions(ctx, m)
 	d.clock(facts)
 	rdb, err := m.Client(database)
 	if err != nil {
@@ -99,16 +107,15 @@ func (d *Doctor) redis(ctx context.Context) {
 	d.fleet(ctx, q, facts)
 }
 
-func redisRepair(err error) string {
-	switch redisconn.Reason(err) {
-	case redisconn.ReasonAuth:
-		return "set redis.password_file (and redis.username) to what Redis expects"
-	case redisconn.ReasonRefused:
-		return "start Redis, or set redis.url to where it is"
-	case redisconn.ReasonLoading:
-		return "wait: Redis is reading its data"
+// permissions names what our Redis user lacks.
+func (d *Doctor) permissions(ctx context.Context, m *redisconn.Manager) {
+	if text := m.Lacking(ctx, redisconn.Control); text != "" {
+		what, repair, _ := strings.Cut(text, "): ")
+		d.found.Fault("redis", what+")", strings.TrimSuffix(repair, "."))
 	}
-	return "check that Redis runs and that the network lets this machine reach it"
+	if l, err := m.Lack(ctx, redisconn.Control); err == nil && len(l.Optional) > 0 {
+		d.found.Note("redis", "this Redis user may not run %s: facts about the server stay unknown", strings.Join(l.Optional, ", "))
+	}
 }
 
 func (d *Doctor) clock(f redisconn.Facts) {
@@ -140,7 +147,7 @@ func (d *Doctor) leader(ctx context.Context, s *store.Store) {
 func (d *Doctor) fleet(ctx context.Context, q queue.Producer, facts redisconn.Facts) {
 	workers, err := q.Workers(ctx)
 	if err != nil {
-		d.found.Fault("workers", err.Error(), redisRepair(err))
+		d.found.Fault("workers", redisconn.Told(err).Error(), redisconn.Repair(err, d.address))
 		return
 	}
 	d.workers(workers)
@@ -148,7 +155,7 @@ func (d *Doctor) fleet(ctx context.Context, q queue.Producer, facts redisconn.Fa
 	d.connections(workers, facts)
 	queues, err := q.Queues(ctx)
 	if err != nil {
-		d.found.Fault("queues", err.Error(), redisRepair(err))
+		d.found.Fault("queues", redisconn.Told(err).Error(), redisconn.Repair(err, d.address))
 		return
 	}
 	d.queues(queues)

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,10 +28,18 @@ func (c *Control) watchFacts(ctx context.Context) error {
 		callCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		facts, err := c.redis.Facts(callCtx)
 		cancel()
+		if err != nil && told == nil && redisconn.Misfit(err) {
+			return badConfig("redis.url", errors.New(redisconn.Explain(err)))
+		}
 		if err == nil { // an outage is the monitor's to report
-			pause.Reset()
-			wait = factsEvery
-			told = c.tell(facts, told)
+			warnings := redisconn.Warnings(facts)
+			if lacking := c.redis.Lacking(ctx, redisconn.Control); lacking != "" {
+				warnings = append(warnings, lacking) // looked at again soon: it is repaired while we run
+			} else {
+				pause.Reset()
+				wait = factsEvery
+			}
+			told = c.tell(facts, warnings, told)
 			if c.Strict && len(told) > 0 {
 				return badConfig("redis", fmt.Errorf("refused because of --strict: %s", strings.Join(told, " ")))
 			}
@@ -41,9 +50,8 @@ func (c *Control) watchFacts(ctx context.Context) error {
 	}
 }
 
-// tell logs what is new since told, and returns what is known now.
-func (c *Control) tell(facts redisconn.Facts, told []string) []string {
-	warnings := redisconn.Warnings(facts)
+// tell logs the warnings that are new since told, and returns what is known now.
+func (c *Control) tell(facts redisconn.Facts, warnings, told []string) []string {
 	for _, w := range warnings {
 		if !slices.Contains(told, w) {
 			c.log.Warn(strings.TrimSuffix(w, "."))

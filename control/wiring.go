@@ -1,8 +1,6 @@
 package control
 
 import (
-	"strings"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/autobot-fleet/autobot/control/monitor"
@@ -23,7 +21,7 @@ func (c *Control) wireQueue(reg prometheus.Registerer) error {
 	}
 	c.queue = newLive(serving, c.cfg.Failover.ResultTTL)
 	c.monitor, err = monitor.New(monitor.Options{
-		Backend: acting, Settings: c.cfg.Failover, IsWait: serverAway, Reason: redisconn.Explain, Log: c.log, Metrics: reg,
+		Backend: acting, Settings: c.cfg.Failover, IsWait: redisconn.Away, Reason: redisconn.Explain, Log: c.log, Metrics: reg,
 	})
 	return err
 }
@@ -43,13 +41,6 @@ func (c *Control) backends(cfg *Config) (acting, serving queue.Backend, err erro
 	}
 	serving, err = backends.Open(backends.List, guarded, o)
 	return acting, serving, err
-}
-
-// serverAway reports whether an error is about the server as a whole: it
-// cannot serve now, or it refuses our password. A single command that our user
-// may not run is something else.
-func serverAway(err error) bool {
-	return redisconn.IsWait(err) || redisconn.Reason(err) == redisconn.ReasonAuth && !strings.Contains(err.Error(), "NOPERM")
 }
 
 // layoutOptions translates the settings: there zero means the default, here

@@ -117,7 +117,7 @@ func TestAnOutageDelaysOutcomesAndFailsNothing(t *testing.T) {
 		rest(time.Second)
 		r.q.setFault(func(string) error { return errAway })
 		rest(10 * time.Second)
-		if s := r.Status(); s.Claiming || !strings.Contains(s.Reason, "cannot be reached since") || s.QueueAwaySince.IsZero() {
+		if s := r.Status(); s.Claiming || !strings.Contains(s.Reason, "does not serve since") || s.QueueAwaySince.IsZero() {
 			t.Errorf("status during the outage: %+v", s)
 		}
 		if err := r.Liveness(); err != nil {

@@ -29,10 +29,11 @@ const awayBackoff = 500 * time.Millisecond
 // ends. The first loop that gets through again ends the back-off of all.
 type link struct {
 	outage  *logging.Outage
-	probe   func()        // asks for a heartbeat; must not block
-	wake    func()        // called at each return; must not block
-	returns atomic.Uint64 // how often a loop that had failed got through
-	back    notifier      // broadcast at each return
+	probe   func()            // asks for a heartbeat; must not block
+	wake    func()            // called at each return; must not block
+	returns atomic.Uint64     // how often a loop that had failed got through
+	back    notifier          // broadcast at each return
+	told    func(error) error // see Options.Told
 	over    context.Context
 	giveUp  context.CancelFunc // ends over: nobody waits for answers any more
 
@@ -50,8 +51,8 @@ type failure struct {
 	since time.Time
 }
 
-func newLink(log *zap.Logger, probe, wake func()) *link {
-	l := &link{outage: logging.NewOutage(log, "reach Redis"), probe: probe, wake: wake, failing: map[string]failure{}}
+func newLink(log *zap.Logger, probe, wake func(), told func(error) error) *link {
+	l := &link{told: told, outage: logging.NewOutage(log, "reach Redis"), probe: probe, wake: wake, failing: map[string]failure{}}
 	l.over, l.giveUp = context.WithCancel(context.Background())
 	return l
 }
@@ -64,6 +65,7 @@ func (l *link) call() (context.Context, context.CancelFunc) {
 
 // failed notes that source could not make a call.
 func (l *link) failed(source string, err error) {
+	err = l.told(err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()

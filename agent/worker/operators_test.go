@@ -177,7 +177,7 @@ func TestAnOutageIsTheReasonAlsoWhileAllSlotsAreTaken(t *testing.T) {
 			return nil
 		})
 		rest(5 * time.Second)
-		if s := r.Status(); !strings.Contains(s.Reason, "cannot be reached since") {
+		if s := r.Status(); !strings.Contains(s.Reason, "does not serve since") {
 			t.Errorf("the reason is %q", s.Reason)
 		}
 		r.q.setFault(nil)

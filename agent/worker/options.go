@@ -72,6 +72,10 @@ type Options struct {
 	HangLimit time.Duration
 
 	// StateDir keeps the newest generation and the mark of an unclean exit.
+	// Told puts what an error of the queue means to people in front of it.
+	// Default: errors stay as they are.
+	Told func(error) error
+
 	StateDir string
 	Log      *zap.Logger
 	Metrics  prometheus.Registerer // nil: not exported
@@ -81,6 +85,9 @@ type Options struct {
 func (o Options) withDefaults() (Options, error) {
 	if o.Heartbeat == nil {
 		o.Heartbeat = o.Backend
+	}
+	if o.Told == nil {
+		o.Told = func(err error) error { return err }
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()

@@ -61,7 +61,7 @@ func (w *Worker) awaitServer(ctx context.Context) bool {
 			return false
 		}
 		w.link.failed(sourceHeart, err)
-		w.waitFor("Redis cannot be reached: " + err.Error())
+		w.waitFor("Redis does not serve: " + w.o.Told(err).Error())
 		if !backoff.Sleep(ctx, back.Next()) {
 			return false
 		}

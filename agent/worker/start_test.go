@@ -67,7 +67,7 @@ func TestStartWaitsForTheServer(t *testing.T) {
 		r.q.setFault(func(string) error { return errAway })
 		r.start()
 		rest(time.Minute)
-		if s := r.Status(); !strings.Contains(s.Reason, "cannot be reached") {
+		if s := r.Status(); !strings.Contains(s.Reason, "does not serve") {
 			t.Errorf("reason: %s", s.Reason)
 		}
 		if err := r.Liveness(); err != nil {

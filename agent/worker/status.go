@@ -154,7 +154,7 @@ func (w *Worker) obstacle(now time.Time) string {
 	}
 	// Before the slots: outcomes that cannot be delivered hold them.
 	if since, text := w.link.away(); !since.IsZero() && w.link.blocked(sourceClaims) {
-		return fmt.Sprintf("Redis cannot be reached since %s: %s", since.Format(time.TimeOnly), text)
+		return fmt.Sprintf("Redis does not serve since %s: %s", since.Format(time.TimeOnly), text)
 	}
 	if _, total := w.served.room(w.used, len(w.runs), w.limit); total == 0 {
 		if len(w.runs) >= w.limit {

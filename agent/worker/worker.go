@@ -101,7 +101,7 @@ func New(o Options) (*Worker, error) {
 		served: serve(nil, nil), runs: map[runKey]*run{}, used: map[string]int{}, owed: map[string]bool{},
 		unknown: map[runKey]bool{}, waitReason: "the agent has not started yet", startedAt: time.Now(),
 	}
-	w.link = newLink(log, w.requestBeat, w.wakeClaimer)
+	w.link = newLink(log, w.requestBeat, w.wakeClaimer, o.Told)
 	w.waiters = newWaiterSet(o.Backend, log, w.link, w.wakeClaimer, o.MaxBackoff)
 	w.pub = newPublisher(w)
 	return w, nil

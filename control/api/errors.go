@@ -77,7 +77,7 @@ func translate(err error) *problem {
 		return refuse(http.StatusGone, "%s", err.Error())
 	case errors.As(err, &coded):
 		return refuse(coded.HTTPStatus(), "%s", coded.Error())
-	case errors.Is(err, redisconn.ErrCircuitOpen), redisconn.IsWait(err):
+	case redisconn.Away(err), redisconn.Reason(err) == redisconn.ReasonPermission:
 		p := refuse(http.StatusServiceUnavailable, "Redis cannot serve now: %s; try again later", redisconn.Explain(err))
 		p.wait = retryAfter
 		if wait, known := redisconn.RetryAfter(err); known {

@@ -3,7 +3,9 @@ package monitor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,8 +51,12 @@ func (f *faults) report(loop string, err error) {
 		if f.reason == "" {
 			f.count++
 		}
-		f.reason = f.explain(err)
+		why := f.explain(err)
+		f.reason = why
 		f.mu.Unlock()
+		if !strings.Contains(err.Error(), why) {
+			err = fmt.Errorf("%s: %w", why, err)
+		}
 		f.server.Failed(err)
 	default:
 		f.of(loop).Failed(err)
