@@ -123,6 +123,9 @@ func (b *Backend) decodeClaimReply(v []any) (r queue.ClaimReply, more bool, err 
 	if !ok {
 		return r, false, fmt.Errorf("claim script answered %T for claims", v[2])
 	}
+	if len(claims) > 0 {
+		r.Claims = make([]queue.Claim, 0, len(claims))
+	}
 	for _, e := range claims {
 		c, err := b.decodeClaim(e, r.Time)
 		if err != nil {
@@ -160,12 +163,18 @@ func (b *Backend) decodeClaim(e any, now time.Time) (queue.Claim, error) {
 	if !ok || len(parts) != 3 {
 		return queue.Claim{}, fmt.Errorf("claim script answered %T for a claim", e)
 	}
-	flat, err := words(parts[2])
+	var flat []string
+	var err error
+	if s, ok := parts[2].(string); ok {
+		flat, err = unpack(s)
+	} else {
+		flat, err = words(parts[2])
+	}
 	if err != nil {
 		return queue.Claim{}, err
 	}
 	id, _ := parts[1].(string)
-	t := b.decodeTask(id, flatMap(flat))
+	t := b.decodeFlat(id, flat)
 	if q, _ := parts[0].(string); q != "" {
 		t.Queue = q
 	}

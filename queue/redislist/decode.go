@@ -1,6 +1,7 @@
 package redislist
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -14,61 +15,103 @@ import (
 // decodeTask reads a task hash that anybody may have written: what cannot be
 // read is zero, and nothing is refused.
 func (b *Backend) decodeTask(id string, h map[string]string) queue.Task {
-	t := queue.Task{
-		ID:              id,
-		Type:            h["type"],
-		Payload:         json.RawMessage(h["payload"]),
-		Status:          queue.Status(h["status"]),
-		Queue:           h["queue"],
-		CreatedAt:       parseSeconds(h["created_at"]),
-		StartedAt:       parseSeconds(h["started_at"]),
-		CompletedAt:     parseSeconds(h["completed_at"]),
-		FailedAt:        parseSeconds(h["failed_at"]),
-		RequeuedAt:      parseSeconds(h["requeued_at"]),
-		RunAt:           parseSeconds(h["run_at"]),
-		Deadline:        parseSeconds(h["deadline"]),
-		MaxRetries:      parseCount(h["max_retries"], b.o.MaxRetries),
-		RetryCount:      parseCount(h["retry_count"], 0),
-		Attempt:         parseInt(h["attempt"]),
-		Generation:      parseInt(h["generation"]),
-		CrashCount:      parseCount(h["crash_count"], 0),
-		DeathCount:      parseCount(h["death_count"], 0),
-		WorkerID:        h["worker_id"],
-		PreviousWorker:  h["previous_worker"],
-		LastError:       h["last_error"],
-		ErrorCode:       h["error_code"],
-		Timeout:         parseDuration(h["timeout"]),
-		ResultTTL:       parseDuration(h["result_ttl"]),
-		CancelRequested: h["cancel_requested"] == "1",
-		UniqueKey:       h["unique_key"],
-		Trace:           h["trace"],
-	}
-	if t.Status == "" {
-		t.Status = queue.StatusQueued
-	}
-	if t.Type == "" {
-		t.Type = "default" // what the seed's monitor takes for a missing type
-	}
-	if p, err := queue.ParsePriority(h["priority"]); err == nil {
-		t.Priority = p
-	} else {
-		t.Priority = queue.PriorityNormal
-	}
-	if s := h["exclude"]; s != "" {
-		_ = json.Unmarshal([]byte(s), &t.Exclude) // a foreign value that is no list excludes nobody
-	}
-	if s := h["labels"]; s != "" {
-		_ = json.Unmarshal([]byte(s), &t.Labels) // as above
-	}
+	flat := make([]string, 0, 2*len(h))
 	for k, v := range h {
-		if !knownFields[k] {
-			if t.Extra == nil {
-				t.Extra = map[string]string{}
-			}
-			t.Extra[k] = v
-		}
+		flat = append(flat, k, v)
+	}
+	return b.decodeFlat(id, flat)
+}
+
+// decodeFlat is decodeTask for a flat list of names and values. Of a name that
+// comes twice the last value counts.
+func (b *Backend) decodeFlat(id string, flat []string) queue.Task {
+	t := queue.Task{
+		ID: id, MaxRetries: b.o.MaxRetries, Status: queue.StatusQueued, Priority: queue.PriorityNormal,
+		Type: "default", // what the seed's monitor takes for a missing type
+	}
+	for i := 0; i+1 < len(flat); i += 2 {
+		b.decodeField(&t, flat[i], flat[i+1])
 	}
 	return t
+}
+
+func (b *Backend) decodeField(t *queue.Task, name, v string) {
+	switch name {
+	case "id":
+	case "type":
+		t.Type = cmp.Or(v, "default")
+	case "payload":
+		t.Payload = json.RawMessage(v)
+	case "status":
+		t.Status = cmp.Or(queue.Status(v), queue.StatusQueued)
+	case "queue":
+		t.Queue = v
+	case "priority":
+		if p, err := queue.ParsePriority(v); err == nil {
+			t.Priority = p
+		} else {
+			t.Priority = queue.PriorityNormal
+		}
+	case "created_at":
+		t.CreatedAt = parseSeconds(v)
+	case "started_at":
+		t.StartedAt = parseSeconds(v)
+	case "completed_at":
+		t.CompletedAt = parseSeconds(v)
+	case "failed_at":
+		t.FailedAt = parseSeconds(v)
+	case "requeued_at":
+		t.RequeuedAt = parseSeconds(v)
+	case "run_at":
+		t.RunAt = parseSeconds(v)
+	case "deadline":
+		t.Deadline = parseSeconds(v)
+	case "max_retries":
+		t.MaxRetries = parseCount(v, b.o.MaxRetries)
+	case "retry_count":
+		t.RetryCount = parseCount(v, 0)
+	case "attempt":
+		t.Attempt = parseInt(v)
+	case "generation":
+		t.Generation = parseInt(v)
+	case "crash_count":
+		t.CrashCount = parseCount(v, 0)
+	case "death_count":
+		t.DeathCount = parseCount(v, 0)
+	case "worker_id":
+		t.WorkerID = v
+	case "previous_worker":
+		t.PreviousWorker = v
+	case "last_error":
+		t.LastError = v
+	case "error_code":
+		t.ErrorCode = v
+	case "timeout":
+		t.Timeout = parseDuration(v)
+	case "result_ttl":
+		t.ResultTTL = parseDuration(v)
+	case "cancel_requested":
+		t.CancelRequested = v == "1"
+	case "unique_key":
+		t.UniqueKey = v
+	case "trace":
+		t.Trace = v
+	case "exclude":
+		t.Exclude = nil
+		if v != "" {
+			_ = json.Unmarshal([]byte(v), &t.Exclude) // a foreign value that is no list excludes nobody
+		}
+	case "labels":
+		t.Labels = nil
+		if v != "" {
+			_ = json.Unmarshal([]byte(v), &t.Labels) // as above
+		}
+	default:
+		if t.Extra == nil {
+			t.Extra = map[string]string{}
+		}
+		t.Extra[name] = v
+	}
 }
 
 // listFields are the fields that a listing reads: everything of ours but the
@@ -77,25 +120,11 @@ var listFields = strings.Fields(`type status priority queue created_at started_a
 	deadline max_retries retry_count attempt generation crash_count death_count worker_id previous_worker last_error
 	error_code timeout result_ttl cancel_requested unique_key trace exclude labels`)
 
-var knownFields = func() map[string]bool {
-	m := map[string]bool{"id": true, "payload": true}
-	for _, f := range listFields {
-		m[f] = true
-	}
-	return m
-}()
-
-// flatMap turns a flat list of names and values into a map.
-func flatMap(flat []string) map[string]string {
-	m := make(map[string]string, len(flat)/2)
-	for i := 0; i+1 < len(flat); i += 2 {
-		m[flat[i]] = flat[i+1]
-	}
-	return m
-}
-
 // parseSeconds reads Unix seconds with a fraction; nonsense is the zero time.
 func parseSeconds(s string) time.Time {
+	if s == "" {
+		return time.Time{}
+	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || math.IsNaN(f) || f <= 0 || f > 1e11 {
 		return time.Time{}
@@ -109,6 +138,9 @@ func formatSeconds(t time.Time) string {
 
 // parseDuration reads seconds with a fraction; nonsense is zero.
 func parseDuration(s string) time.Duration {
+	if s == "" {
+		return 0
+	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || math.IsNaN(f) || f <= 0 || f > 1e9 {
 		return 0
@@ -118,6 +150,9 @@ func parseDuration(s string) time.Duration {
 
 // parseCount mirrors count() in common.lua.
 func parseCount(s string, missing int) int {
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 {
+		return min(n, 1000)
+	}
 	f, err := strconv.ParseFloat(s, 64)
 	switch {
 	case err != nil || math.IsNaN(f) || f < 0:

@@ -22,3 +22,6 @@ func ScriptNames() (map[string]string, error) {
 }
 
 const ClockBeats = clockBeats
+
+// Unpack reads a packed task.
+func Unpack(s string) ([]string, error) { return unpack(s) }

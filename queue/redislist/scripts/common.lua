@@ -62,9 +62,9 @@ end
 
 -- ttl_of is the time, in seconds, that a task's result or failure is kept.
 local function ttl_of(h, default)
-  local n = tonumber(h.result_ttl or '')
+  local n = h.result_ttl and tonumber(h.result_ttl)
   if n and n >= 1 and n <= 315360000 then return int(n) end
-  return int(tonumber(default))
+  return default
 end
 
 -- list calls a command on a list. A key of another type holds nothing for us:
@@ -107,6 +107,43 @@ local function remove(key, id)
   return list('LREM', key, 1, id) or 0
 end
 
+-- remove_all is remove for many ids, none of them twice. Those that are not
+-- found come back. The claims that end together were made together as a rule:
+-- then one look at the head of the list finds them all.
+local function remove_all(key, ids)
+  local missed, want, left = {}, {}, #ids
+  if left < 4 then
+    for _, id in ipairs(ids) do
+      if remove(key, id) == 0 then table.insert(missed, id) end
+    end
+    return missed
+  end
+  for _, id in ipairs(ids) do want[id] = true end
+  local others, last, before = {}, 0, 0
+  spend(CALL + 20 * left)
+  for i, id in ipairs(list('LRANGE', key, 0, 2 * left + 15) or {}) do
+    if want[id] then
+      want[id] = nil
+      left, last, before = left - 1, i, #others
+      if left == 0 then break end
+    else
+      others[#others + 1] = id
+    end
+  end
+  if last > 0 then
+    redis.call('LTRIM', key, last, -1)
+    local back = {}
+    for i = before, 1, -1 do back[#back + 1] = others[i] end
+    if before > 0 then redis.call('LPUSH', key, unpack(back)) end
+  end
+  if left > 0 then
+    for _, id in ipairs(ids) do
+      if want[id] and remove(key, id) == 0 then table.insert(missed, id) end
+    end
+  end
+  return missed
+end
+
 -- holds says whether a list has the id.
 local function holds(key, id)
   spend(CALL + length(key))
@@ -123,7 +160,8 @@ end
 -- fields reads some fields of a task hash into a table by name. It returns nil
 -- and why ('missing' or 'wrongtype') when there is no such hash.
 local function fields(id, names)
-  local v = redis.pcall('HMGET', task_key(id), unpack(names))
+  local key = task_key(id)
+  local v = redis.pcall('HMGET', key, unpack(names))
   if v.err then
     if string.sub(v.err, 1, 9) == 'WRONGTYPE' or string.find(v.err, 'WRONGTYPE', 1, true) then return nil, 'wrongtype' end
     error(v.err)
@@ -133,7 +171,7 @@ local function fields(id, names)
     h[name] = v[i]
     if v[i] then any = true end
   end
-  if not any and redis.call('EXISTS', task_key(id)) == 0 then return nil, 'missing' end
+  if not any and redis.call('EXISTS', key) == 0 then return nil, 'missing' end
   -- No task waits in a processing list, whatever somebody has written.
   if h.queue and (h.queue == 'processing' or string.sub(h.queue, -11) == ':processing') then h.queue = false end
   return h
@@ -149,16 +187,40 @@ local function type_queue(h)
   return (PRIORITY[h.priority or ''] or 'normal') .. ':' .. type_of(h)
 end
 
+-- with_type reads what type_queue needs of a task where that was left out.
+local function with_type(id, h)
+  if h.type ~= nil then return h end
+  local v = redis.call('HMGET', task_key(id), 'type', 'priority')
+  h.type, h.priority = v[1], v[2]
+  return h
+end
+
 local function publish(channel, message)
   redis.call('PUBLISH', P .. channel, message)
 end
 
--- announce tells watchers about a change of state.
-local function announce(id, status, worker, data)
-  local m = cjson.encode({kind = 'state', task = id, status = status, worker = worker, data = data})
-  publish('task:' .. id .. ':events', m)
-  publish('autobot:events', m)
+-- quoted is a string as JSON. Nearly all names need no more than the quotes.
+local function quoted(s)
+  if string.find(s, '[^%w%._:-]') then return cjson.encode(s) end
+  return '"' .. s .. '"'
 end
+
+-- announce_all tells watchers that tasks have changed to one state.
+local function announce_all(ids, status, worker, data)
+  local rest = ',"status":"' .. status .. '"'
+  if worker then rest = rest .. ',"worker":' .. quoted(worker) end
+  if data then rest = rest .. ',"data":' .. cjson.encode(data) end
+  rest = rest .. '}'
+  local head, all = P .. 'task:', P .. 'autobot:events'
+  for _, id in ipairs(ids) do
+    local m = '{"kind":"state","task":' .. quoted(id) .. rest
+    redis.call('PUBLISH', head .. id .. ':events', m)
+    redis.call('PUBLISH', all, m)
+  end
+end
+
+-- announce tells watchers about a change of state.
+local function announce(id, status, worker, data) announce_all({id}, status, worker, data) end
 
 local function alarm(what, id, queue, detail)
   publish('autobot:events', cjson.encode({kind = 'alarm', task = id, data = {alarm = what, queue = queue, detail = detail}}))
@@ -260,6 +322,7 @@ local function leave_processing(id, h, hint)
   end
   try(hint)
   if origin then return origin end
+  with_type(id, h)
   try(type_queue(h))
   try(type_of(h))
   if origin then return origin end
@@ -318,12 +381,13 @@ end
 -- width and beginning with id, attempt and queue. The fence is the worker and
 -- the attempt: accept(i, id, h) gets what still is the worker's and returns the
 -- answer; again(h) says whether a task of the same attempt that is not shows
--- that this outcome had been accepted before. extra names fields for accept.
+-- that this outcome had been accepted before. extra names fields for accept;
+-- type and priority are left for with_type.
 -- It returns the answers, fewer than there are outcomes when enough was done,
 -- and whether that was all.
 local function settle(worker, first, width, extra, accept, again)
   local own, answers = worker_key(worker, 'tasks'), {}
-  local names = {'status', 'worker_id', 'attempt', 'queue', 'type', 'priority', 'unique_key', unpack(extra)}
+  local names = {'status', 'worker_id', 'attempt', 'queue', 'unique_key', unpack(extra)}
   for i = first, #ARGV, width do
     if spent() then return answers, false end
     spend(ITEM)
