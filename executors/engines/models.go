@@ -35,7 +35,7 @@ func (l Layout) ModelFor(name, task string) (Card, string, error) {
 	if err != nil {
 		return Card{}, "", fmt.Errorf("read the card of model %s: %w", name, err)
 	}
-	card, err := ParseCard(raw)
+	card, err := parseKnown(filepath.Join(dir, CardFile), raw)
 	if err != nil {
 		return Card{}, "", fmt.Errorf("card of model %s (%s): %w", name, filepath.Join(dir, CardFile), err)
 	}

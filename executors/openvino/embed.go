@@ -37,7 +37,7 @@ type embedPayload struct {
 }
 
 // embedOutput is the output of op embed. Embeddings are left out where they
-// are in the file embeddings.f32.
+// are in the file embeddings.f32; else encodeRows writes them.
 type embedOutput struct {
 	Embeddings [][]float32 `json:"embeddings,omitempty"`
 	Count      int         `json:"count"`
@@ -82,16 +82,17 @@ func (e *Executor) embed(ctx context.Context, task executors.Task, old bool) (ex
 			normalizeL2(rows[i])
 		}
 	}
+	var r executors.Result
 	if 4*len(rows)*out.Dim > inlineBytes {
 		if err := writeFloats(task, "embeddings.f32", rows, map[string]string{
 			"dtype": "f32", "shape": fmt.Sprintf("%d,%d", len(rows), out.Dim), "byte_order": "little",
 		}); err != nil {
 			return executors.Result{}, err
 		}
+		r, err = encode(opEmbed, out, v.warnings)
 	} else {
-		out.Embeddings = rows
+		r, err = encodeRows(opEmbed, "embeddings", rows, out, v.warnings)
 	}
-	r, err := encode(opEmbed, out, v.warnings)
 	r.Load = v.load
 	return r, err
 }

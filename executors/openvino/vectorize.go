@@ -48,7 +48,10 @@ func (e *Executor) vectorsOf(ctx context.Context, task executors.Task, t target,
 	groups := byBucket(job.ids, w.card.StaticShapes)
 	for len(groups) > 0 {
 		w.length = groups[0].bucket
-		l, err := e.models.acquire(ctx, w, task.Progress)
+		l, err := e.models.acquire(ctx, w, func(p executors.Progress) {
+			job.told = true
+			task.Progress(p)
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -145,6 +148,7 @@ type embedding struct {
 	name func(int) string
 	out  *embedded
 	done int
+	told bool // how far it is
 }
 
 // embedGroups computes the vectors of the texts of groups on a loaded model.
@@ -177,15 +181,22 @@ func (e *Executor) embedGroups(ctx context.Context, job *embedding, l *lease, gr
 		return nil
 	}
 	b.add(list)
-	for n, s := range list {
+	if job.told {
 		job.progress()
+	}
+	tick := time.NewTicker(quick)
+	defer tick.Stop()
+	for n := 0; n < len(list); {
 		select {
-		case v := <-s.done:
+		case v := <-list[n].done:
 			if err := e.keep(v, keys[missing[n]], job.name(missing[n])); err != nil {
 				return err
 			}
 			job.out.values[missing[n]] = v.values
 			job.done++
+			n++
+		case <-tick.C:
+			job.progress()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -193,8 +204,14 @@ func (e *Executor) embedGroups(ctx context.Context, job *embedding, l *lease, gr
 	return nil
 }
 
+// quick is how long a task may take before it tells how far it is. Most have
+// their vectors after a few milliseconds; telling it of each of them costs the
+// agent and Redis as much as the result does.
+const quick = 100 * time.Millisecond
+
 func (job *embedding) progress() {
 	total := len(job.ids)
+	job.told = true
 	job.task.Progress(executors.Progress{Percent: 5 + 90*job.done/total, Stage: "infer", Done: int64(job.done), Total: int64(total), Unit: "item"})
 }
 

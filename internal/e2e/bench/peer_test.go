@@ -23,6 +23,7 @@ import (
 type peer struct {
 	b    *testing.B
 	name string
+	pid  int
 	in   io.WriteCloser
 	out  *bufio.Reader
 }
@@ -65,7 +66,7 @@ func startPeer(b *testing.B, name string, args ...string) *peer {
 		b.Fatal(err)
 	}
 	child.Lower(cmd.Process.Pid)
-	p := &peer{b: b, name: name, in: in, out: bufio.NewReader(out)}
+	p := &peer{b: b, name: name, pid: cmd.Process.Pid, in: in, out: bufio.NewReader(out)}
 	b.Cleanup(func() {
 		_ = in.Close() // that ends it
 		if err := cmd.Wait(); err != nil {
