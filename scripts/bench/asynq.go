@@ -15,7 +15,7 @@ const asynqType = "bench"
 // the handler writes one and the task is kept.
 var asynqSide = side{
 	name: "asynq", fill: fillAsynq, done: doneAsynq,
-	start: func(b *bench, w work) (*child, error) { return startWorker(b, "asynq", w) },
+	start: func(_ context.Context, b *bench, w work) (*child, error) { return startWorker(b, "asynq", w) },
 }
 
 func fillAsynq(ctx context.Context, b *bench, w work) error {

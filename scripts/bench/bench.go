@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,10 +31,20 @@ type row struct {
 
 // rows are all rows in the order of the table.
 func rows() []row {
-	return []row{
+	return slices.Concat([]row{
 		{"noop", "tasks that do nothing, at 10, 50 and 200 slots", noopRow},
 		{"sleep", "tasks of 1 ms and of 100 ms", sleepRow},
-	}
+		{"process", "tasks that do nothing, through an executor process", processRow},
+		{"submit", "tasks submitted one by one and in thousands", submitRow},
+		{"latency", "submit to start on an idle agent", latencyRow},
+		{"idle", "what an idle agent costs", idleRow},
+		{"eight", "eight agents on one Redis", eightRow},
+	}, burdenRows(), []row{
+		{"payload", "tasks of 1 MiB", payloadRow},
+		{"fleet", "one monitor and up to 10,000 workers", fleetRow},
+		{"killed", "kill -9 of an agent with 100 tasks", killedRow},
+		{"two", "two Redis servers against one", twoRow},
+	})
 }
 
 func rowNames() []string {

@@ -25,7 +25,7 @@ func bullmq() (node, script string, err error) {
 	return node, script, err
 }
 
-func startBullMQ(b *bench, w work) (*child, error) {
+func startBullMQ(_ context.Context, b *bench, w work) (*child, error) {
 	node, script, err := bullmq()
 	if err != nil {
 		return nil, err

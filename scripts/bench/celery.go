@@ -28,7 +28,7 @@ func celeryEnv(b *bench, w work) []string {
 
 func (b *bench) peerSources() string { return filepath.Join(b.root, "scripts", "bench", "peers") }
 
-func startCelery(b *bench, w work) (*child, error) {
+func startCelery(_ context.Context, b *bench, w work) (*child, error) {
 	python, err := celery()
 	if err != nil {
 		return nil, err

@@ -17,7 +17,8 @@ type child struct {
 	cmd   *exec.Cmd
 	log   string
 	ended chan struct{}
-	err   error // of its end; read after ended is closed
+	err   error    // of its end; read after ended is closed
+	also  []*child // that go with it: stopped, killed, checked and counted together
 }
 
 func startChild(dir string, env []string, program string, args ...string) (*child, error) {
@@ -40,33 +41,49 @@ func startChild(dir string, env []string, program string, args ...string) (*chil
 	return c, nil
 }
 
-// stop asks the process to end and kills it, and what it started in its group,
-// if it has not after ten seconds.
-func (c *child) stop() error {
-	_ = c.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-c.ended:
-	case <-time.After(10 * time.Second):
-		c.kill()
+// stop asks the processes to end and kills each, and what it started in its
+// group, if it has not after ten seconds.
+func (c *child) stop() {
+	limit := time.After(10 * time.Second)
+	for _, p := range c.all() {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	}
-	return nil
+	for _, p := range c.all() {
+		select {
+		case <-p.ended:
+		case <-limit:
+			c.kill()
+		}
+	}
 }
 
-// kill ends the process and its group at once.
+// kill ends the processes and their groups at once.
 func (c *child) kill() {
-	_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
-	<-c.ended
+	for _, p := range c.all() {
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		<-p.ended
+	}
 }
 
-// cpu is the processor time of the process and of the children it has waited
-// for; only after its end.
-func (c *child) cpu() time.Duration {
-	return c.cmd.ProcessState.UserTime() + c.cmd.ProcessState.SystemTime()
+func (c *child) all() []*child { return append([]*child{c}, c.also...) }
+
+// cpu is the processor time of the processes and of the children they have
+// waited for; only after their end.
+func (c *child) cpu() (sum time.Duration) {
+	for _, p := range c.all() {
+		sum += p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+	}
+	return sum
 }
 
 // check returns an error, with the last lines that it wrote, if the process
 // has ended.
 func (c *child) check() error {
+	for _, p := range c.also {
+		if err := p.check(); err != nil {
+			return err
+		}
+	}
 	select {
 	case <-c.ended:
 	default:

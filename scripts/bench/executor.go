@@ -39,11 +39,11 @@ func serveExecutor() {
 	})
 }
 
-// Describe is always ready.
+// Describe is always ready. No task leaves a file, so none needs a folder.
 func (e *noopExecutor) Describe(context.Context) (executors.Description, error) {
 	d := executors.Description{Name: e.name, Version: "1", Concurrency: 1000, Ready: true}
 	for i := range e.types {
-		t := executors.TypeDescription{Type: taskType, Ops: []string{opNoop}}
+		t := executors.TypeDescription{Type: taskType, Ops: []string{opNoop}, MakesSpoolDir: true}
 		if i > 0 {
 			t.Type = fmt.Sprint(taskType, i+1)
 		}

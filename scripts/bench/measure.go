@@ -25,7 +25,7 @@ type mark struct {
 // drain starts a worker on the tasks that wait and follows them to their end.
 func (b *bench) drain(ctx context.Context, s side, w work) (r reading, err error) {
 	began := time.Now()
-	c, err := s.start(b, w)
+	c, err := s.start(ctx, b, w)
 	if err != nil {
 		return reading{}, err
 	}
@@ -39,7 +39,7 @@ func (b *bench) drain(ctx context.Context, s side, w work) (r reading, err error
 	if err != nil {
 		return reading{}, fmt.Errorf("%s: %w", s.name, err)
 	}
-	_ = c.stop()
+	c.stop()
 	stopped = true
 	tasks := float64(to.done - from.done)
 	return reading{

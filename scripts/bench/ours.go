@@ -20,7 +20,7 @@ const (
 // oursSide is one agent process with the executor in the same process.
 var oursSide = side{
 	name: "autobot", fill: fillOurs, done: doneOurs,
-	start: func(b *bench, w work) (*child, error) { return startWorker(b, "autobot", w) },
+	start: func(_ context.Context, b *bench, w work) (*child, error) { return startWorker(b, "autobot", w) },
 }
 
 func fillOurs(ctx context.Context, b *bench, w work) error { return submitTo(ctx, b.redis.rdb, w) }

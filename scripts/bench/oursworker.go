@@ -77,7 +77,7 @@ func (p *inProcess) KillLeftovers() error     { return nil }
 func (p *inProcess) Status() []worker.ExecutorStatus {
 	return []worker.ExecutorStatus{{
 		Name: taskType, Version: "1", Concurrency: p.work.slots, State: host.StateReady,
-		Types: []worker.TypeStatus{{Type: taskType, Ops: []string{opNoop}}},
+		Types: []worker.TypeStatus{{Type: taskType, Ops: []string{opNoop}, MakesSpoolDir: true}},
 	}}
 }
 

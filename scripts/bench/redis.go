@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +61,8 @@ func (s *server) addr() string { return net.JoinHostPort("127.0.0.1", strconv.It
 func (s *server) url() string  { return "redis://" + s.addr() }
 
 func (s *server) stop() error {
-	return errors.Join(s.rdb.Close(), s.child.stop())
+	s.child.stop()
+	return s.rdb.Close()
 }
 
 // empty makes the server as it was at its start.
@@ -84,31 +84,31 @@ type usage struct {
 	commands int64         // calls inside scripts included
 }
 
-func (s *server) usage(ctx context.Context) (usage, error) {
-	user, err := s.info(ctx, "used_cpu_user")
+func (s *server) usage(ctx context.Context) (u usage, err error) {
+	text, err := s.rdb.Info(ctx, "everything").Result()
 	if err != nil {
-		return usage{}, err
+		return u, fmt.Errorf("ask the server what it has used: %w", err)
 	}
-	system, err := s.info(ctx, "used_cpu_sys")
+	user, err := field(text, "used_cpu_user")
 	if err != nil {
-		return usage{}, err
+		return u, err
 	}
-	commands, err := s.info(ctx, "total_commands_processed")
+	system, err := field(text, "used_cpu_sys")
+	if err != nil {
+		return u, err
+	}
+	commands, err := field(text, "total_commands_processed")
 	return usage{cpu: time.Duration((user + system) * float64(time.Second)), commands: int64(commands)}, err
 }
 
-// info reads one number of INFO.
-func (s *server) info(ctx context.Context, field string) (float64, error) {
-	text, err := s.rdb.Info(ctx, "everything").Result()
-	if err != nil {
-		return 0, fmt.Errorf("ask the server for %s: %w", field, err)
-	}
-	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
-		if v, ok := strings.CutPrefix(lines.Text(), field+":"); ok {
-			return strconv.ParseFloat(v, 64)
+// field reads a number out of what INFO answers.
+func field(info, name string) (float64, error) {
+	for line := range strings.Lines(info) {
+		if v, ok := strings.CutPrefix(line, name+":"); ok {
+			return strconv.ParseFloat(strings.TrimSpace(v), 64)
 		}
 	}
-	return 0, fmt.Errorf("the server does not tell %s", field)
+	return 0, fmt.Errorf("the server does not tell %s", name)
 }
 
 // freePort returns a loopback port that nobody listens on now.

@@ -35,7 +35,7 @@ type side struct {
 	// many tasks.
 	fill func(ctx context.Context, b *bench, w work) error
 	// start runs a worker with w.slots slots.
-	start func(b *bench, w work) (*child, error)
+	start func(ctx context.Context, b *bench, w work) (*child, error)
 	// done counts the tasks whose result is stored.
 	done func(ctx context.Context, b *bench) (int64, error)
 	// share is the part of the usual number of tasks that makes a run about as
