@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
@@ -40,6 +41,7 @@ const (
 	opCrash = "crash" // after ms
 	opHang  = "hang"  // deaf to its cancel and its deadline
 	opAgent = "agent" // kills the agent after ms
+	opBig   = "big"   // after ms, bytes of output
 )
 
 // Describe is ready once there is a ledger.
@@ -51,13 +53,14 @@ func (e *Executor) Describe(context.Context) (executors.Description, error) {
 	return executors.Description{
 		Name: Name, Version: "1", Concurrency: e.settings.Concurrency, Ready: len(reasons) == 0, Reasons: reasons,
 		Types: []executors.TypeDescription{{
-			Type: Name, Ops: []string{opSleep, opFail, opCrash, opHang, opAgent}, DefaultTimeout: time.Hour,
+			Type: Name, Ops: []string{opSleep, opFail, opCrash, opHang, opAgent, opBig}, DefaultTimeout: time.Hour,
 		}},
 	}, nil
 }
 
 type payload struct {
-	MS int64 `json:"ms"`
+	MS    int64 `json:"ms"`
+	Bytes int   `json:"bytes"`
 	// Until is the last attempt that misbehaves; later ones only sleep. 0: all.
 	Until    int64 `json:"until"`
 	Progress bool  `json:"progress"`
@@ -92,7 +95,11 @@ func (e *Executor) Execute(ctx context.Context, task executors.Task) (executors.
 	if err := e.note(task, End, os.Getpid()); err != nil {
 		return executors.Result{}, err
 	}
-	out, err := json.Marshal(map[string]int64{"attempt": task.Attempt})
+	output := map[string]any{"attempt": task.Attempt}
+	if op == opBig {
+		output["blob"] = strings.Repeat("x", p.Bytes)
+	}
+	out, err := json.Marshal(output)
 	return executors.Result{Op: op, Output: out}, err
 }
 

@@ -1,0 +1,62 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+)
+
+// operator carries out what an operator does and takes back.
+func (in *injector) operator(_ context.Context, fault Fault) error {
+	var do, undo func(ctx context.Context) error
+	switch fault.Kind {
+	case DrainAgent:
+		name := in.f.agents[fault.Target].name
+		do = func(ctx context.Context) error { return in.f.queue.Cordon(ctx, name) }
+		undo = func(ctx context.Context) error { return in.f.queue.Uncordon(ctx, name) }
+	case PauseQueue:
+		name := queues[fault.Target]
+		do = func(ctx context.Context) error { return in.f.queue.Pause(ctx, name) }
+		undo = func(ctx context.Context) error { return in.f.queue.Resume(ctx, name) }
+	default:
+		return fmt.Errorf("%s is not what operators do", fault.Kind)
+	}
+	if err := insist(string(fault.Kind), do); err != nil {
+		return err
+	}
+	pause(fault.For)
+	return insist("take it back: "+string(fault.Kind), undo)
+}
+
+// some is how many tasks are cancelled or retried at once.
+const some = 5
+
+// cancel cancels some of the newest tasks.
+func (in *injector) cancel(ctx context.Context, fault Fault) bool {
+	n := 0
+	for _, id := range in.tasks.recent(fault.Pick, some) {
+		if _, err := in.client.Cancel(ctx, id); err == nil {
+			n++
+		}
+	}
+	return n > 0
+}
+
+// retry queues some tasks again that have failed or were cancelled. A call
+// whose answer is lost may have done it, so it is noted first.
+func (in *injector) retry(ctx context.Context, fault Fault) bool {
+	n := 0
+	for _, index := range []string{"autobot:failed", "autobot:cancelled"} {
+		ids, err := in.f.direct.ZRange(ctx, index, 0, -1).Result()
+		if err != nil || len(ids) == 0 {
+			continue
+		}
+		from := int(fault.Pick * float64(len(ids)))
+		for _, id := range ids[from:min(from+some, len(ids))] {
+			in.tasks.noteRetry(id)
+			if in.client.Retry(ctx, id) == nil {
+				n++
+			}
+		}
+	}
+	return n > 0
+}
