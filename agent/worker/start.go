@@ -16,8 +16,10 @@ const callLimit = 15 * time.Second // for one call to the queue
 // false when ctx was done first.
 func (w *Worker) prepare(ctx context.Context) bool {
 	w.mu.Lock()
-	w.unclean = w.files.unclean()
 	w.generation = w.files.generation()
+	// A worker whose state folder is new and who owns tasks has lost the folder
+	// with its former run, or took the name over: a clean end leaves no tasks.
+	w.unclean = w.files.unclean() || w.generation == 0
 	w.mu.Unlock()
 	return w.killLeftovers(ctx) && w.awaitServer(ctx) && w.awaitExecutors(ctx)
 }
