@@ -111,6 +111,9 @@ func (m *Monitor) failOver(ctx context.Context, lease queue.Lease, worker string
 // migrateAll moves the tasks in chunks, most urgent first, and concludes. A
 // task that the worker gained in between makes another round.
 func (m *Monitor) migrateAll(ctx context.Context, lease queue.Lease, worker string, orphans []string) (*queue.FailoverEvent, error) {
+	if err := m.findLists(ctx, worker); err != nil {
+		return nil, err
+	}
 	const rounds = 3
 	for range rounds {
 		moved, err := m.migrateOwned(ctx, lease, worker)

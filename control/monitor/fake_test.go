@@ -223,6 +223,14 @@ func (s *fakeServer) Conclude(ctx context.Context, l queue.Lease, worker string)
 	return &e, nil
 }
 
+func (s *fakeServer) Worker(ctx context.Context, id string) (*queue.WorkerRecord, error) {
+	if err := s.lock(ctx, "worker", false); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	return &queue.WorkerRecord{ID: id, Registered: s.registered[id], Generation: 1, Tasks: int64(len(s.sets[id]))}, nil
+}
+
 func (s *fakeServer) Processing(ctx context.Context, name string, offset, n int) ([]string, error) {
 	if err := s.lock(ctx, "processing", false); err != nil {
 		return nil, err

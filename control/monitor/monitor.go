@@ -21,6 +21,7 @@ import (
 type Backend interface {
 	queue.MonitorSide
 	Queues(ctx context.Context) ([]queue.QueueInfo, error)
+	Worker(ctx context.Context, id string) (*queue.WorkerRecord, error)
 	Watch(ctx context.Context, task string) (<-chan queue.Event, error)
 }
 
@@ -62,6 +63,7 @@ type Monitor struct {
 	outages   uint64        // outages seen by the newest look; guarded by scanMu
 	orphans   orphans
 	failovers failovers
+	walks     walks
 	reaper    reaper // of the reap loop alone
 
 	// One per loop that acts only as the leader.
