@@ -8,9 +8,10 @@ GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)
 TOOL    := go tool -modfile=scripts/tools/go.mod
 EXECUTORS := $(notdir $(wildcard executors/*/cmd/autobot-executor-*))
 FUZZTIME ?= 20s
+BENCHFLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench fuzz build setup clean vet race vuln notice generate
+.PHONY: help run test lint bench bench-queue bench-engines bench-smoke bench-lint fuzz build setup clean vet race vuln notice generate
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -41,10 +42,24 @@ race: ## the tests under the race detector, but those that only start other prog
 	@scripts/setup --test
 	go test -race -timeout 25m $$(go list ./... | grep -v /internal/e2e)
 
-bench: build ## figures: idle cost, latency, throughput, engines, next to the usual libraries (about six minutes)
+bench: bench-queue bench-engines ## figures next to asynq, BullMQ, Celery and the usual engines (about half an hour; BENCHFLAGS=--write puts the queue's into docs/performance.md)
+
+bench-queue:
 	@scripts/setup --test
-	@scripts/bench-peers
+	@scripts/bench-peers queues
+	cd scripts/bench && go run . $(BENCHFLAGS)
+
+bench-engines: build
+	@scripts/setup --test
+	@scripts/bench-peers engines
 	go test -run '^$$' -bench . -benchtime 3s -timeout 20m ./internal/e2e/bench
+
+bench-smoke: ## each row of the queue's benchmark once, with few tasks (a minute); the figures mean nothing
+	@scripts/setup --test
+	cd scripts/bench && go run . --quick --peers asynq
+
+bench-lint:
+	cd scripts/bench && go vet . && go test . && go tool -modfile=../tools/go.mod golangci-lint run ./...
 
 fuzz: ## each fuzz test for FUZZTIME
 	@scripts/fuzz $(FUZZTIME)

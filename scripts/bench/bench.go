@@ -100,6 +100,14 @@ func (b *bench) count(n int) int {
 	return n
 }
 
+// few is n, or 1 in a quick run: for what takes a second each.
+func (b *bench) few(n int) int {
+	if b.quick {
+		return 1
+	}
+	return n
+}
+
 // findRoot returns the folder of the repository, from the current folder
 // upwards.
 func findRoot() (string, error) {

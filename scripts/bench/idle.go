@@ -62,7 +62,7 @@ func (b *bench) idle(ctx context.Context, a agentConfig) (x idleness, err error)
 	x.lists = len(status.Queues)
 	settle, watch := 5*time.Second, 30*time.Second // the latter has two beats of the profile seed in it
 	if b.quick {
-		settle, watch = time.Second, 2*time.Second
+		settle, watch = 200*time.Millisecond, time.Second
 	}
 	if err := pause(ctx, settle); err != nil {
 		return x, err

@@ -34,7 +34,7 @@ func latencyRow(ctx context.Context, b *bench) error {
 		if name != asynqSide.name {
 			continue // they have no time of start with less than a millisecond in it
 		}
-		took, err := b.latencyAsynq(ctx, 20)
+		took, err := b.latencyAsynq(ctx, b.few(20))
 		if err != nil {
 			return err
 		}

@@ -103,7 +103,7 @@ func (b *bench) turns(ctx context.Context, sides []side, w work) ([]*readings, e
 	for round := range b.rounds {
 		for i, s := range sides {
 			own := w
-			if s.share > 0 {
+			if s.share > 0 && !w.all {
 				own.tasks = max(int(float64(w.tasks)*s.share), 100)
 			}
 			if err := b.redis.empty(ctx); err != nil {

@@ -36,7 +36,7 @@ func sleepRow(ctx context.Context, b *bench) error {
 		for _, slots := range []int{10, 50, 200} {
 			w := work{tasks: b.count(20000), slots: slots, payload: small, sleep: sleep}
 			if sleep > 10*time.Millisecond {
-				w.tasks = slots * b.turnsOfSlots()
+				w.tasks, w.all = slots*b.turnsOfSlots(), true
 			}
 			all, err := b.turns(ctx, b.withPeers(oursSide), w)
 			if err != nil {
@@ -52,9 +52,9 @@ func sleepRow(ctx context.Context, b *bench) error {
 // turnsOfSlots is how often each slot is used in the row of long sleeps.
 func (b *bench) turnsOfSlots() int {
 	if b.quick {
-		return 10
+		return 4
 	}
-	return 30
+	return 20
 }
 
 func steady(r *readings) series   { return r.steady }

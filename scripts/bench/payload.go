@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -13,11 +14,14 @@ func payloadRow(ctx context.Context, b *bench) error {
 		return err
 	}
 	var growth, peak series
+	var watchers sync.WaitGroup
 	s := processSide
 	s.start = func(ctx context.Context, b *bench, w work) (*child, error) {
 		c, err := processSide.start(ctx, b, w)
 		if err == nil {
-			go watchMemory(c, func(middle, end, most float64) {
+			watchers.Wait()
+			watchers.Go(func() {
+				middle, end, most := watchMemory(c)
 				growth, peak = append(growth, 100*(end/middle-1)), append(peak, most)
 			})
 		}
@@ -33,6 +37,7 @@ func payloadRow(ctx context.Context, b *bench) error {
 	}
 	w := work{tasks: b.count(2000), slots: 50, payload: 1 << 20}
 	all, err := b.turns(ctx, sides, w)
+	watchers.Wait() // the agents have ended
 	if err != nil {
 		return err
 	}
@@ -45,9 +50,10 @@ func payloadRow(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// watchMemory looks at the resident memory of a process until its end and then
-// reports the medians of the second and of the last quarter, and the peak.
-func watchMemory(c *child, report func(middle, end, most float64)) {
+// watchMemory looks at the resident memory of a process until its end and
+// returns, in MiB, the medians of the second and of the last quarter, and the
+// peak.
+func watchMemory(c *child) (middle, end, most float64) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	var seen series
@@ -55,10 +61,7 @@ func watchMemory(c *child, report func(middle, end, most float64)) {
 		select {
 		case <-c.ended:
 			n := len(seen)
-			if n >= 8 {
-				report(seen[n/4:n/2].median(), seen[3*n/4:].median(), seen.percentile(100))
-			}
-			return
+			return seen[n/4 : n/2].median(), seen[3*n/4:].median(), seen.percentile(100)
 		case <-tick.C:
 			if mib, err := rssOf(c.cmd.Process.Pid); err == nil {
 				seen = append(seen, mib)

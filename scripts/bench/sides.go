@@ -14,6 +14,7 @@ type work struct {
 	slots   int
 	sleep   time.Duration // 0: the task does nothing
 	payload int           // bytes, of JSON
+	all     bool          // each side has as many tasks, whatever its share
 }
 
 // small is the payload of most rows.

@@ -36,7 +36,7 @@ func (t *table) compare(figure, unit string, ours series, peers map[string]serie
 
 // The marks between which the table stands in the document.
 const (
-	markBegin = "<!-- queue figures, written by: make bench-write -->"
+	markBegin = "<!-- queue figures, written by: make bench BENCHFLAGS=--write -->"
 	markEnd   = "<!-- end of queue figures -->"
 )
 
