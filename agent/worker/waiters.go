@@ -125,6 +125,10 @@ func (s *waiterSet) keep(queues []string) {
 		wt.leave = !kept[q]
 		if wt.leave {
 			wt.want = false
+			if wt.failing { // nobody is left to tell that it got through
+				wt.failing = false
+				s.link.gaveUp(waiterSource(q))
+			}
 			wt.poke()
 		}
 	}
