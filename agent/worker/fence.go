@@ -46,7 +46,7 @@ func (w *Worker) mayPublish(now time.Time) bool {
 // fenceLoop watches the lease until it is stopped.
 func (w *Worker) fenceLoop(ctx context.Context) {
 	for {
-		changed := w.changed.next()
+		changed := w.lease.next()
 		at := w.guard(time.Now())
 		var due <-chan time.Time
 		timer := time.NewTimer(time.Hour)

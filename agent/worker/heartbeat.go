@@ -51,6 +51,7 @@ func (w *Worker) heartLoop(ctx context.Context) {
 			pause = back.Next()
 			early = returned
 		}
+		w.lease.broadcast()
 		w.changed.broadcast()
 		w.wakeClaimer()
 		pauseHeart(ctx, pause, early)

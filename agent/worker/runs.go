@@ -71,12 +71,10 @@ func (w *Worker) start(claim queue.Claim, generation int64, serverNow time.Time)
 		}
 	}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
-	for k, other := range w.runs {
-		if k.id == claim.ID && !other.ended {
-			r.earlier = other
-		}
+	if other := w.newest[claim.ID]; other != nil && !other.ended {
+		r.earlier = other
 	}
-	w.runs[key] = r
+	w.runs[key], w.newest[claim.ID] = r, r
 	w.used[r.executor]++
 	if w.handingBack {
 		r.cancel(errHandBack)
@@ -136,6 +134,9 @@ func (w *Worker) remove(r *run) {
 		return
 	}
 	delete(w.runs, key)
+	if w.newest[key.id] == r {
+		delete(w.newest, key.id)
+	}
 	if w.used[r.executor]--; w.used[r.executor] <= 0 {
 		delete(w.used, r.executor)
 	}

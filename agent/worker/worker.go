@@ -27,6 +27,7 @@ type Worker struct {
 	unnoted    chan struct{}  // for noteLoop
 	lines      *lines
 	changed    notifier      // anything below has changed
+	lease      notifier      // a beat was answered, or not: the fence has something to look at
 	handBack   chan struct{} // closed by HandBack
 	handOnce   sync.Once
 	sweepSoon  atomic.Bool
@@ -78,9 +79,10 @@ type Worker struct {
 	told      *served // what the server knows of it, with
 	toldLimit int     // so many slots
 	runs      map[runKey]*run
-	used      map[string]int // slots by executor
-	pending   []*run         // ended, their outcome waits to be sent
-	freed     bool           // a slot was freed since the claimer looked
+	newest    map[string]*run // of each task id
+	used      map[string]int  // slots by executor
+	pending   []*run          // ended, their outcome waits to be sent
+	freed     bool            // a slot was freed since the claimer looked
 }
 
 // New checks the options; it connects to nothing and starts nothing.
@@ -98,7 +100,7 @@ func New(o Options) (*Worker, error) {
 		o: o, log: log, metrics: m, files: stateFiles{o.StateDir},
 		lines: lines, unnoted: make(chan struct{}, 1), wake: make(chan struct{}, 1), beatNow: make(chan struct{}, 1), handBack: make(chan struct{}),
 		limit: o.MaxConcurrent, plain: o.PlainQueues, labels: o.Labels,
-		served: serve(nil, nil), runs: map[runKey]*run{}, used: map[string]int{}, owed: map[string]bool{},
+		served: serve(nil, nil), runs: map[runKey]*run{}, newest: map[string]*run{}, used: map[string]int{}, owed: map[string]bool{},
 		unknown: map[runKey]bool{}, waitReason: "the agent has not started yet", startedAt: time.Now(),
 	}
 	w.link = newLink(log, w.requestBeat, w.wakeClaimer, o.Told)

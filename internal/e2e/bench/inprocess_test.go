@@ -25,7 +25,7 @@ func newInProcess(e executors.Executor, slots int) (*inProcess, error) {
 	}
 	s := worker.ExecutorStatus{Name: d.Name, Version: d.Version, Concurrency: slots, State: host.StateReady}
 	for _, t := range d.Types {
-		s.Types = append(s.Types, worker.TypeStatus{Type: t.Type, Ops: t.Ops, DefaultTimeout: t.DefaultTimeout, MaxTimeout: t.MaxTimeout})
+		s.Types = append(s.Types, worker.TypeStatus{Type: t.Type, Ops: t.Ops, DefaultTimeout: t.DefaultTimeout, MaxTimeout: t.MaxTimeout, MakesSpoolDir: t.MakesSpoolDir})
 	}
 	p := &inProcess{e: e, status: []worker.ExecutorStatus{s}, probed: make(chan struct{}), changed: make(chan struct{})}
 	close(p.probed)
