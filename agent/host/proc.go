@@ -34,6 +34,7 @@ type proc struct {
 	// lock
 	desc      executors.Description
 	ready     bool
+	going     bool // nothing is put into it any more
 	reasons   []string
 	runs      map[*run]struct{}
 	whenEmpty func() // for a solo process: ends it
@@ -146,6 +147,12 @@ func (p *proc) describe(ctx context.Context) (executors.Description, error) {
 // when ctx is done.
 func (p *proc) supervise(ctx context.Context) {
 	p.watch(ctx)
+	// What is put into a process that is going comes back at once, to be put
+	// into it again: its successor is worth waiting for.
+	p.u.h.mu.Lock()
+	p.ready, p.going = false, true
+	p.u.h.notify()
+	p.u.h.mu.Unlock()
 	stopped := ctx.Err() != nil
 	if stopped {
 		if err := p.process.Shutdown(context.WithoutCancel(ctx), p.u.h.cfg.ShutdownGrace); err != nil {
@@ -277,7 +284,7 @@ func (p *proc) check(ctx context.Context, probe *reprobe) bool {
 func (p *proc) kill() {
 	p.killNow()
 	p.u.h.mu.Lock()
-	p.ready = false
+	p.ready, p.going = false, true
 	p.u.h.mu.Unlock()
 	p.process.Kill()
 }

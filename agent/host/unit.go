@@ -135,7 +135,7 @@ func (u *unit) state(now time.Time) string {
 	alive := false
 	ready := false
 	for p := range u.procs {
-		if !p.solo {
+		if !p.solo && !p.going {
 			alive = true
 			ready = ready || p.ready
 		}
