@@ -11,7 +11,7 @@ FUZZTIME ?= 20s
 BENCHFLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench bench-queue bench-engines bench-smoke bench-lint fuzz build setup clean vet race vuln notice generate
+.PHONY: help run test lint bench bench-queue bench-engines bench-smoke bench-lint fuzz build setup clean vet race vuln notice generate chaos
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -59,7 +59,12 @@ bench-smoke: ## each row of the queue's benchmark once, with few tasks (a minute
 	cd scripts/bench && go run . --quick --peers asynq
 
 bench-lint:
-	cd scripts/bench && go vet . && go test . && go tool -modfile=../tools/go.mod golangci-lint run ./...
+	cd scripts/bench && go mod tidy -diff && go vet . && go test . && go tool -modfile=../tools/go.mod golangci-lint run ./...
+
+chaos: ## faults at random for MINUTES against real processes, then proof that no task was lost or doubled; SEED repeats a run
+	@scripts/setup --test
+	@go build -o bin/tools/chaos ./internal/e2e/chaos/cmd/chaos
+	@bin/tools/chaos $(foreach o,MINUTES SEED TASKS RATE REDIS BREAK,$(if $($(o)),-$(shell echo $(o) | tr A-Z a-z) $($(o))))
 
 fuzz: ## each fuzz test for FUZZTIME
 	@scripts/fuzz $(FUZZTIME)

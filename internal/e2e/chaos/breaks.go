@@ -2,12 +2,15 @@ package chaos
 
 import (
 	"maps"
+	"regexp"
 	"slices"
-	"strings"
 )
 
 // An edit replaces one place in the text of a script.
-type edit struct{ before, after string }
+type edit struct {
+	place *regexp.Regexp
+	text  string // as regexp.ReplaceAllString takes it
+}
 
 // Breaks are moves that a run breaks on purpose, to show that the checker
 // would see it. The scripts are edited on their way to Redis, in the proxies
@@ -15,18 +18,17 @@ type edit struct{ before, after string }
 var Breaks = map[string][]edit{
 	// A worker may settle a task whatever became of its claim.
 	"fence": {
-		{"local ours = h and h.status == 'running' and h.worker_id == worker\n", "local ours = h and true\n"},
-		{"elseif ours and h.attempt == ARGV[i + 1] then\n", "elseif ours then\n"},
+		{regexp.MustCompile(`local ours = h and h\.status == 'running' and h\.worker_id == worker`), `local ours = h and true`},
+		{regexp.MustCompile(`elseif ours and h\.attempt == ARGV\[i \+ 1\] then`), `elseif ours then`},
 	},
 	// A completed task stays in its processing list.
 	"lrem": {
-		{"  leave_processing(id, h, ARGV[i + 2])\n  redis.call('ZADD', INDEX.completed", "  redis.call('ZADD', INDEX.completed"},
+		{regexp.MustCompile(`(?m)^-- finish records`), "local function leave_processing() end\nlocal function remove_all() return {} end\n$0"},
 	},
 	// A task is acknowledged first and its result written later, which for
 	// every fourth one never comes.
 	"ack": {
-		{"  redis.call('SETEX', task_key(id) .. ':result', ttl_of(h, default_ttl), ARGV[i + 3])\n",
-			"  if string.byte(id, -1) % 4 > 0 then redis.call('SETEX', task_key(id) .. ':result', ttl_of(h, default_ttl), ARGV[i + 3]) end\n"},
+		{regexp.MustCompile(`redis\.call\('SETEX', [^\n]*':result'[^\n]*`), `if string.byte(id, -1) % 4 > 0 then $0 end`},
 	},
 }
 
@@ -37,8 +39,8 @@ func BreakNames() []string { return slices.Sorted(maps.Keys(Breaks)) }
 // that changed it.
 func broken(name, script string) (text string, places int) {
 	for _, e := range Breaks[name] {
-		if n := strings.Count(script, e.before); n > 0 {
-			script = strings.ReplaceAll(script, e.before, e.after)
+		if n := len(e.place.FindAllString(script, -1)); n > 0 {
+			script = e.place.ReplaceAllString(script, e.text)
 			places += n
 		}
 	}

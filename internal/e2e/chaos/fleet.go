@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/autobot-fleet/autobot/agent/host"
 	"github.com/autobot-fleet/autobot/client"
 	"github.com/autobot-fleet/autobot/internal/e2e"
 	"github.com/autobot-fleet/autobot/internal/e2e/ledger"
@@ -20,8 +21,8 @@ import (
 	"github.com/autobot-fleet/autobot/queue"
 )
 
-// logging is how operators have it.
-const logging = "log:\n  level: info\n  format: console\n"
+// logLines is how operators have their logs.
+const logLines = "log:\n  level: info\n  format: console\n"
 
 // fleet is everything that runs.
 type fleet struct {
@@ -88,14 +89,14 @@ func startFleet(t testing.TB, o Options) *fleet {
 		a := &agentSlot{program: program{name: names[i]}}
 		a.RunningAgent = e2e.StartAgent(t, e2e.Agent{
 			RedisURL: f.wires[i].URL(), ID: names[i], StateDir: f.disks.stateDir(i), Slots: o.Slots, Drain: "3s",
-			Config: fmt.Sprintf("executors:\n  trust: owner\n  dirs: [%q]\n  ledger:\n    file: %q\n", dir, f.ledger) + logging,
+			Config: fmt.Sprintf("executors:\n  trust: owner\n  dirs: [%q]\n  ledger:\n    file: %q\n", dir, f.ledger) + logLines,
 		})
 		a.note(a.Process)
 		f.agents = append(f.agents, a)
 	}
 	for i := range controls {
 		c := &controlSlot{program: program{name: names[agents+i]}}
-		c.RunningControl = e2e.StartControl(t, e2e.Control{RedisURL: f.wires[agents+i].URL(), Config: logging})
+		c.RunningControl = e2e.StartControl(t, e2e.Control{RedisURL: f.wires[agents+i].URL(), Config: logLines})
 		c.note(c.Process)
 		f.controls = append(f.controls, c)
 	}
@@ -240,6 +241,31 @@ func (f *fleet) restore(ctx context.Context) error {
 		return fmt.Errorf("redis does not take commands after %v", e2e.Patience)
 	}
 	return f.disks.free()
+}
+
+// revive starts those agents again that have disabled their executor because
+// too many of its processes died, as an operator would: otherwise they wait
+// for ten minutes. It returns their names.
+func (f *fleet) revive() []string {
+	var names []string
+	for _, a := range f.agents {
+		s, _ := a.Status()
+		for _, x := range s.Executors {
+			if x.State != host.StateDisabled {
+				continue
+			}
+			a.mu.Lock()
+			if code := a.Stop(); code != 0 {
+				a.ends = append(a.ends, unclean(code, a.Output())...)
+			}
+			a.Start()
+			a.note(a.Process)
+			a.mu.Unlock()
+			names = append(names, a.name)
+			break
+		}
+	}
+	return names
 }
 
 // logs writes what the programs have said into files.

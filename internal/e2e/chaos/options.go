@@ -27,10 +27,13 @@ type Options struct {
 
 	// Schedule replaces the one that Seed makes.
 	Schedule []Fault
+
+	command string // what repeats the run
 }
 
 // complete fills in the defaults and reports what makes no sense.
 func (o *Options) complete() error {
+	o.command = o.repeat()
 	if o.Rate == 0 {
 		o.Rate = 40
 	}
@@ -68,19 +71,19 @@ func (o *Options) length() time.Duration {
 	return time.Duration(o.Minutes * float64(time.Minute))
 }
 
-// Command is what repeats the run.
-func (o *Options) Command(tasks, rate bool) string {
+// repeat is the command for a run with the same options.
+func (o *Options) repeat() string {
 	s := "make chaos"
-	if tasks {
+	if o.Tasks > 0 {
 		s += fmt.Sprintf(" TASKS=%d", o.Tasks)
-	} else {
+	} else if o.Minutes > 0 {
 		s += fmt.Sprintf(" MINUTES=%g", o.Minutes)
 	}
-	if rate {
+	if o.Rate > 0 {
 		s += fmt.Sprintf(" RATE=%g", o.Rate)
 	}
 	s += fmt.Sprintf(" SEED=%d", o.Seed)
-	if o.Redis != EverySecond {
+	if o.Redis != "" {
 		s += " REDIS=" + o.Redis
 	}
 	if o.Break != "" {

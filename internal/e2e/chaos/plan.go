@@ -12,11 +12,11 @@ import (
 // Misbehaviour costs time, so there is a little of it each second, however
 // many tasks there are.
 const (
-	crashes = 0.4 // a second; its executor process dies
-	hangs   = 0.1 // deaf to cancel and deadline
-	broods  = 0.3 // starts processes
-	longs   = 1.5 // seconds of work
-	bigs    = 0.8 // output that becomes an artifact
+	crashes = 0.08 // a second; its executor process dies. Five in five minutes disable it on an agent
+	hangs   = 0.05 // deaf to cancel and deadline
+	broods  = 0.3  // starts processes
+	longs   = 1.5  // seconds of work
+	bigs    = 0.8  // output that becomes an artifact
 )
 
 // plan is the i-th task of a run: the same for the same seed. Most are short.

@@ -31,7 +31,7 @@ type Report struct {
 func newReport(r *run, e Evidence, took, faulty time.Duration) *Report {
 	report := &Report{
 		Options: r.f.o, Findings: Check(e), Took: took, Faulty: faulty, Faults: r.faults.done, Without: r.faults.without,
-		Outcomes: map[string]int{}, Tasks: len(e.Tasks), Command: r.f.o.Command(false, r.f.o.Rate != 40),
+		Outcomes: map[string]int{}, Tasks: len(e.Tasks), Command: r.f.o.command,
 	}
 	for _, n := range r.faults.missed {
 		report.Missed += n

@@ -88,6 +88,9 @@ func (r *run) do() *Report {
 		t.Error(err)
 	}
 	faultsEnded := time.Now()
+	for _, name := range r.f.revive() {
+		r.say("%s had disabled its executor because too many of its processes had died; it was started again", name)
+	}
 	r.say("faults are over: everything is put right, tasks go on to their ends")
 	if err := <-produced; err != nil {
 		t.Errorf("a producer: %v", err)
@@ -186,8 +189,14 @@ func (r *run) evidence(ctx context.Context) Evidence {
 	}
 	e.Orphans = f.orphans(e.Ledger)
 	e.Retention = r.retention(ctx)
+	failing := 0
+	for _, s := range e.Tasks {
+		if s.Failing {
+			failing++
+		}
+	}
 	for _, p := range f.programs() {
-		e.Programs = append(e.Programs, p.state(time.Since(f.began)))
+		e.Programs = append(e.Programs, p.state(time.Since(f.began), failing))
 	}
 	return e
 }
@@ -269,15 +278,16 @@ func (r *run) retention(ctx context.Context) Retention {
 	return out
 }
 
-// linesPerStart and linesPerMinute bound what a program logs: what it says of
-// its start and stop, and of the troubles around it.
+// These bound what a program logs: what it says of its start and stop, of the
+// troubles around it, and of tasks that fail by themselves.
 const (
-	linesPerStart  = 60
-	linesPerMinute = 240
+	linesPerStart   = 60
+	linesPerMinute  = 240
+	linesPerFailing = 5
 )
 
 // state sums a program up.
-func (p *program) state(lived time.Duration) ProgramState {
+func (p *program) state(lived time.Duration, failing int) ProgramState {
 	s := ProgramState{Name: p.name, Flaws: p.ends, Starts: len(p.runs)}
 	for _, run := range p.runs {
 		text := run.Output()
@@ -289,6 +299,6 @@ func (p *program) state(lived time.Duration) ProgramState {
 			s.Flaws = append(s.Flaws, "has a data race")
 		}
 	}
-	s.Bound = linesPerStart*s.Starts + int(linesPerMinute*(1+lived.Minutes()))
+	s.Bound = linesPerStart*s.Starts + int(linesPerMinute*(1+lived.Minutes())) + linesPerFailing*failing
 	return s
 }

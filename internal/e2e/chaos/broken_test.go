@@ -1,0 +1,53 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// Each move that is broken on purpose has to show in the invariants that it
+// endangers, in a run of seconds.
+func TestBrokenMovesAreCaught(t *testing.T) {
+	t.Parallel()
+	var cuts []Fault // answers to commits get lost, so that outcomes are sent again
+	for i := range 24 {
+		cuts = append(cuts, Fault{At: time.Duration(i+1) * 150 * ms, Kind: CutReplies, Target: i % agents, For: 100 * ms})
+	}
+	calm := []Fault{{At: time.Second, Kind: ScriptFlush}}
+	for _, tt := range []struct {
+		name   string
+		faults []Fault
+		shows  []string
+	}{
+		{"fence", cuts, []string{"I5"}},
+		{"lrem", calm, []string{"I1"}},
+		{"ack", calm, []string{"I2"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			report := Run(t, Options{Tasks: 160, Rate: 40, Break: tt.name, Schedule: tt.faults, Dir: t.TempDir()}, testOutput{t})
+			var shown []string
+			for _, f := range report.Findings {
+				if len(f.Violations) > 0 {
+					shown = append(shown, f.Name)
+				}
+			}
+			t.Log(report)
+			for _, want := range tt.shows {
+				if !slices.Contains(shown, want) {
+					t.Errorf("the move %s is broken and %s holds; violated: %v", tt.name, want, shown)
+				}
+			}
+		})
+	}
+}
+
+// testOutput is where a run in a test tells how far it is.
+type testOutput struct{ t *testing.T }
+
+func (o testOutput) Write(b []byte) (int, error) {
+	o.t.Log(fmt.Sprintf("%s", b))
+	return len(b), nil
+}
