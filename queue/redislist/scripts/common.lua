@@ -37,7 +37,7 @@ local function failover_key(worker) return P .. 'autobot:failover:' .. worker en
 -- A script that works through a batch stops when it has done enough, and its
 -- caller calls again for the rest. The unit is one entry of a list that is
 -- searched, about 10 ns; the budget is about three milliseconds.
-local ITEM = 3000 -- the cost of a task whose lists are short
+local ITEM = 1500 -- the cost of a task whose lists are short
 local CALL = 200  -- of a look into one more list, however short
 local budget = 300000
 local function spend(n) budget = budget - n end

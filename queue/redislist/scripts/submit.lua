@@ -6,6 +6,8 @@
 --       unique key, worker of the inbox or "", n, n field names and values
 -- Returns for each task an answer and a detail: ok "", exists "", unique id, worker "" (no such worker).
 local now, out = now_ms(), {}
+local at_now = seconds(now)
+local waiting, names, announced, known = {}, {}, {}, {}
 local i = 2
 while i <= #ARGV do
   local id, queue, due, unique, worker, n = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], tonumber(ARGV[i + 5])
@@ -18,16 +20,18 @@ while i <= #ARGV do
   elseif worker ~= '' and redis.call('SISMEMBER', KEYS[3], worker) == 0 then
     answer = 'worker'
   else
-    local set = {'id', id, 'status', 'queued', 'created_at', seconds(now), 'queue', queue}
-    for k = i + 6, i + 5 + n do table.insert(set, ARGV[k]) end
     local at = 0
     if string.sub(due, 1, 1) == '+' then at = now + tonumber(string.sub(due, 2)) elseif due ~= '' then at = tonumber(due) end
+    local set = {'id', id, 'status', 'queued', 'created_at', at_now, 'queue', queue, unpack(ARGV, i + 6, i + 5 + n)}
     if at > now then
       table.insert(set, 'run_at')
       table.insert(set, seconds(at))
     end
     redis.call('HSET', task_key(id), unpack(set))
-    redis.call('SADD', KEYS[1], queue)
+    if not known[queue] then
+      known[queue] = true
+      redis.call('SADD', KEYS[1], queue)
+    end
     if unique ~= '' then redis.call('SET', unique_key(unique), id) end
     if at > now then
       enqueue(id, queue, now, at - now, false)
@@ -35,13 +39,25 @@ while i <= #ARGV do
       redis.call('SADD', KEYS[5], worker)
       redis.call('LPUSH', inbox_key(worker), id)
       publish('autobot:worker:' .. worker, '{"kind":"queues"}')
-      announce(id, 'queued')
+      announced[#announced + 1] = id
     else
-      enqueue(id, queue, now, 0, false)
+      if not waiting[queue] then
+        waiting[queue] = {}
+        names[#names + 1] = queue
+      end
+      table.insert(waiting[queue], id)
+      announced[#announced + 1] = id
     end
   end
-  table.insert(out, answer)
-  table.insert(out, detail)
+  out[#out + 1] = answer
+  out[#out + 1] = detail
   i = i + 6 + n
 end
+-- Each queue gets its tasks in one go, in the order that they came in.
+for _, queue in ipairs(names) do
+  if not list('LPUSH', queue_key(queue), unpack(waiting[queue])) then
+    for _, id in ipairs(waiting[queue]) do push(queue, id, now) end
+  end
+end
+announce_all(announced, 'queued')
 return out
