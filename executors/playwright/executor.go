@@ -28,6 +28,7 @@ type Executor struct {
 	guard    *egress.Guard
 	pool     *pool
 	sessions *sessions
+	spares   *spares
 	ns       *egress.Namespace // nil in mode flags
 	mode     egress.Mode
 	live     bool // in an executor process, where browsers are started ahead
@@ -73,7 +74,11 @@ func New(s Settings, options egress.Options) (*Executor, error) {
 		}
 	}
 	e.pool = newPool(s, e.engine, user, ns)
-	e.pool.onRetire = e.sessions.leave
+	e.spares = newSpares(e)
+	e.pool.onRetire = func(b *browser) {
+		e.sessions.leave(b)
+		e.spares.leave(b)
+	}
 	return e, nil
 }
 
@@ -151,6 +156,7 @@ func (e *Executor) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
 	e.sessions.close(ctx)
+	e.spares.close()
 	e.pool.close()
 	if e.ns != nil {
 		return e.ns.Close()
@@ -175,5 +181,6 @@ func (e *Executor) Execute(ctx context.Context, task executors.Task) (executors.
 		return executors.Result{Op: op}, err
 	}
 	task.Progress(executors.Progress{Percent: 0, Stage: "launch"})
+	defer e.spares.fill() // for the next one
 	return e.newRun(ctx, task, p).execute()
 }

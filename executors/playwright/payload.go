@@ -63,6 +63,8 @@ type viewport struct {
 	Scale  float64 `json:"scale"`
 }
 
+var defaultViewport = viewport{1280, 720, 1}
+
 // A cookie is set before the first page is opened.
 type cookie struct {
 	Name     string   `json:"name"`
@@ -138,7 +140,7 @@ func (c *checking) decode(task executors.Task, op string) (*plan, error) {
 	p := &plan{op: op}
 	b := base{
 		WaitUntil: "domcontentloaded", NavTimeoutMS: defaultNav, StepTimeoutMS: defaultStep,
-		Viewport: viewport{1280, 720, 1}, JavaScript: true,
+		Viewport: defaultViewport, JavaScript: true,
 	}
 	var raw []json.RawMessage
 	var err error

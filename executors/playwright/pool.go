@@ -110,7 +110,28 @@ func (p *pool) acquire(ctx context.Context) (*browser, error) {
 	}
 }
 
-// release gives back what acquire returned.
+// hold returns the current browser for a surface that is opened ahead of a
+// task, nil when there is none or it is about to be replaced. release gives it
+// back.
+func (p *pool) hold() *browser {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.current
+	if b == nil || p.closed || p.start != nil || !b.alive() || b.due(p.settings.Recycle) != "" {
+		return nil
+	}
+	b.users++
+	return b
+}
+
+// takes reports whether b is the browser that takes tasks now.
+func (p *pool) takes(b *browser) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.current == b
+}
+
+// release gives back what acquire or hold returned.
 func (p *pool) release(b *browser) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	pw "github.com/mxschmitt/playwright-go"
-
 	"github.com/autobot-fleet/autobot/executors"
 )
 
@@ -49,11 +47,7 @@ func (r *run) read(t target, otherwise, script string, limit int, s step) (strin
 		t.Selector = otherwise
 	}
 	limit = min(limit, r.room)
-	var answer any
-	err := r.bounded(s, func() (err error) {
-		answer, err = r.locate(t).Evaluate(script, limit, pw.LocatorEvaluateOptions{Timeout: r.limit(s)})
-		return err
-	})
+	answer, err := r.evaluateOn(t, script, limit, s)
 	if err != nil {
 		return "", err
 	}
@@ -105,11 +99,7 @@ func (s *attributeStep) run(r *run) (any, error) { return r.attribute(s.target, 
 const readAttribute = `(e, a) => { const v = e.getAttribute(a[0]); return v === null ? null : v.slice(0, a[1]) }`
 
 func (r *run) attribute(t target, name string, s step) (any, error) {
-	var answer any
-	err := r.bounded(s, func() (err error) {
-		answer, err = r.locate(t).Evaluate(readAttribute, []any{name, maxValue}, pw.LocatorEvaluateOptions{Timeout: r.limit(s)})
-		return err
-	})
+	answer, err := r.evaluateOn(t, readAttribute, []any{name, maxValue}, s)
 	text, ok := answer.(string)
 	if err != nil || !ok {
 		return nil, err

@@ -63,6 +63,7 @@ func newExecutor(t testing.TB, s Settings, o egress.Options) *Executor {
 // nothingOpen checks that no task has left anything in the executor.
 func (e *Executor) nothingOpen(t testing.TB) {
 	t.Helper()
+	e.dropSpare()
 	e.pool.mu.Lock()
 	defer e.pool.mu.Unlock()
 	for b := range e.pool.all {
@@ -70,6 +71,21 @@ func (e *Executor) nothingOpen(t testing.TB) {
 			t.Errorf("%d contexts are open and %d users are counted", n, b.users)
 		}
 	}
+}
+
+// dropSpare closes the surface that is kept ready. No task may be at work.
+func (e *Executor) dropSpare() {
+	if s := e.readySpare(); s != nil {
+		e.spares.leave(s.browser)
+	}
+}
+
+// readySpare is the surface that is kept ready, once it is open.
+func (e *Executor) readySpare() *surface {
+	e.spares.work.Wait()
+	e.spares.mu.Lock()
+	defer e.spares.mu.Unlock()
+	return e.spares.ready
 }
 
 // done is all that one task gave.

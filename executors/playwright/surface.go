@@ -56,6 +56,12 @@ func (e *Executor) openSurface(ctx context.Context, p *plan, rec *recorder) (*su
 		if err != nil {
 			return nil, err
 		}
+		if p.plain() {
+			if s := e.spares.take(ctx, b, p, rec); s != nil {
+				e.pool.release(b) // the spare has held it all the time
+				return s, nil
+			}
+		}
 		s, err := e.openIn(ctx, b, p, rec)
 		if err == nil {
 			return s, nil
@@ -142,12 +148,27 @@ func (s *surface) prepare(p *plan) error {
 	if err := s.route(p); err != nil {
 		return err
 	}
-	page, err := s.ctx.NewPage()
-	if err != nil {
+	return s.firstTab()
+}
+
+// firstTab opens the tab that the work begins in. The driver never answers
+// when the context is closed meanwhile; then the call is left to the pool, and
+// ends with the driver.
+func (s *surface) firstTab() error {
+	done := make(chan error, 1)
+	s.pool.work.Go(func() {
+		page, err := s.ctx.NewPage()
+		if err == nil {
+			s.choose(page)
+		}
+		done <- err
+	})
+	select {
+	case err := <-done:
 		return err
+	case <-s.closed:
+		return errSurfaceClosed
 	}
-	s.choose(page)
-	return nil
 }
 
 // route adds headers to requests for the host of url alone, and stops kinds of
