@@ -10,9 +10,9 @@ import (
 	"github.com/autobot-fleet/autobot/executors/openvino/ov"
 )
 
-// batcher puts token sequences of several tasks into one inference. It never
-// waits for more to come: what arrives while an inference runs makes the next
-// one, so a lone text loses nothing and a crowd shares.
+// batcher puts token sequences of several tasks into one inference. What arrives
+// while an inference runs makes the next one, so a lone text loses nothing and a
+// crowd shares; see gather for the first of a crowd.
 type batcher struct {
 	owner *models
 	model *model
@@ -21,6 +21,7 @@ type batcher struct {
 
 	mu      sync.Mutex
 	waiting []*sequence
+	crowd   bool // the last inference was for several tasks
 	wake    chan struct{}
 	stop    context.CancelFunc
 	loops   sync.WaitGroup
@@ -123,6 +124,7 @@ func (b *batcher) loop(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			case <-b.wake:
+				b.gather(ctx)
 			}
 			continue
 		}
@@ -149,6 +151,7 @@ func (b *batcher) take() []*sequence {
 			rest = append(rest, s)
 		}
 	}
+	b.crowd = slices.ContainsFunc(list, func(s *sequence) bool { return s.ctx != list[0].ctx })
 	if b.waiting = rest; len(rest) > 0 {
 		b.poke() // another loop may be idle
 	}
