@@ -129,6 +129,11 @@ func millis(ms int64) time.Duration {
 	return time.Duration(min(max(ms, 0), int64(1<<62)/int64(time.Millisecond))) * time.Millisecond
 }
 
+// micros is millis for microseconds.
+func micros(us int64) time.Duration {
+	return time.Duration(min(max(us, 0), int64(1<<62)/int64(time.Microsecond))) * time.Microsecond
+}
+
 func taskToWire(t Task) *executorpb.Start {
 	start := &executorpb.Start{
 		TaskId: t.ID, Attempt: t.Attempt, Type: t.Type, Payload: t.Payload,
@@ -232,7 +237,7 @@ func outcomeToWire(r Result, e *Error) *executorpb.Outcome {
 }
 
 func outcomeFromWire(o *executorpb.Outcome) Outcome {
-	r := Result{Op: o.GetOp(), Load: time.Duration(o.GetLoadUs()) * time.Microsecond}
+	r := Result{Op: o.GetOp(), Load: micros(o.GetLoadUs())}
 	for _, w := range o.GetWarnings() {
 		r.Warnings = append(r.Warnings, Warning{Code: w.GetCode(), Message: w.GetMessage()})
 	}
