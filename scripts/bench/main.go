@@ -70,8 +70,9 @@ func measure(ctx context.Context, o options, chosen []row, write bool, stdout, s
 	for _, r := range chosen {
 		b.say("%s: %s", r.name, r.what)
 		if err := r.run(ctx, b); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
+			if ctx.Err() != nil { // what has been measured is printed all the same
+				failed = append(failed, ctx.Err())
+				break
 			}
 			failed = append(failed, fmt.Errorf("row %s: %w", r.name, err))
 			b.say("%v", failed[len(failed)-1])
