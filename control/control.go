@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,6 +37,7 @@ type Control struct {
 
 	lock      io.Closer
 	redis     *redisconn.Manager
+	lacking   atomic.Pointer[string] // what our Redis user may not do, as a sentence
 	monitor   *monitor.Monitor
 	queue     *live
 	api       *api.API
@@ -143,6 +146,9 @@ func (c *Control) CAPath() string { return c.cert.CAPath() }
 // ready as soon as the monitor gets through to Redis: that also closes the
 // breaker that holds back the API.
 func (c *Control) Ready() (ok bool, reason string) {
+	if lacking := c.lacking.Load(); lacking != nil && *lacking != "" {
+		return false, strings.TrimSuffix(*lacking, ".")
+	}
 	if ok, reason = c.monitor.Ready(); !ok {
 		return false, reason
 	}

@@ -33,7 +33,9 @@ func (c *Control) watchFacts(ctx context.Context) error {
 		}
 		if err == nil { // an outage is the monitor's to report
 			warnings := redisconn.Warnings(facts)
-			if lacking := c.redis.Lacking(ctx, redisconn.Control); lacking != "" {
+			lacking := c.redis.Lacking(ctx, redisconn.Control)
+			c.lacking.Store(&lacking)
+			if lacking != "" {
 				warnings = append(warnings, lacking) // looked at again soon: it is repaired while we run
 			} else {
 				pause.Reset()

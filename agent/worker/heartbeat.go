@@ -121,7 +121,7 @@ func (w *Worker) register(ctx context.Context) error {
 		if errors.Is(err, queue.ErrInUse) {
 			w.sayInUse()
 		} else {
-			w.waitFor("the worker could not register with Redis: " + err.Error())
+			w.waitFor("the worker could not register with Redis: " + w.o.Told(err).Error())
 		}
 		return err
 	}

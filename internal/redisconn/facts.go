@@ -57,7 +57,8 @@ func (m *Manager) Facts(ctx context.Context) (Facts, error) {
 
 func readFacts(ctx context.Context, rdb redis.UniversalClient) (Facts, error) {
 	f := Facts{Version: Unknown, RunID: Unknown, MaxmemoryPolicy: Unknown, Appendonly: Unknown, MaxClients: Unknown}
-	if err := rdb.Ping(ctx).Err(); err != nil {
+	// A server that cannot save refuses PING too, and answers the rest.
+	if err := rdb.Ping(ctx).Err(); err != nil && Reason(err) != ReasonSaving {
 		return f, err
 	}
 	before := time.Now()

@@ -38,6 +38,7 @@ type Server struct {
 	wantSocket bool
 	cluster    bool
 	sentinel   bool
+	loading    bool   // ready is when it loads
 	release    func() // gives the port back
 
 	mu   sync.Mutex
@@ -160,6 +161,17 @@ func (s *Server) Restart() {
 	}
 }
 
+// RestartLoading starts the server again and returns while it still loads its
+// data: as soon as it says so.
+func (s *Server) RestartLoading() {
+	s.t.Helper()
+	s.Stop()
+	s.loading = true
+	if err := s.launch(); err != nil {
+		s.t.Fatalf("restart: %v", err)
+	}
+}
+
 // Freeze stops the process from running (SIGSTOP) without closing its
 // connections, as a hung machine would. Thaw lets it go on.
 func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
@@ -254,6 +266,9 @@ func (s *Server) awaitReady(proc *process) error {
 	defer poll.Stop()
 	for {
 		err := rdb.Ping(ctx).Err()
+		if s.loading && redis.IsLoadingError(err) {
+			return nil
+		}
 		// A replica that may not serve old data is as ready as it gets.
 		if err == nil || redis.IsMasterDownError(err) {
 			info, err := rdb.Info(ctx, "server").Result()

@@ -53,6 +53,7 @@ type fleet struct {
 	control *e2e.RunningControl
 	q       *redislist.Backend // a producer's and observer's view
 	file    string
+	round   int // of works
 }
 
 // startFleet starts a fleet. Its own view of the queue is that of the test.
