@@ -86,7 +86,7 @@ func executorList(list []host.Status) []ExecutorStatus {
 		}
 		out = append(out, ExecutorStatus{
 			Name: e.Name, Version: e.Version, Engine: e.Engine, EngineVersion: e.EngineVersion, Path: e.Path, State: e.State,
-			Reasons: orEmpty(e.Reasons), Types: types, Concurrency: e.Concurrency, InFlight: e.InFlight, PIDs: pids, Crashes: e.Crashes,
+			Reasons: orEmpty(e.Reasons), Types: types, Concurrency: e.Concurrency, InFlight: e.InFlight, PIDs: pids, Crashes: e.Crashes, Confinement: e.Confinement,
 		})
 	}
 	return out

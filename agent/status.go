@@ -72,6 +72,9 @@ type ExecutorStatus struct {
 	InFlight      int      `json:"in_flight"`
 	PIDs          []int    `json:"pids"`
 	Crashes       int      `json:"crashes"`
+	// Confinement is what ends the processes that it starts with it: cgroup,
+	// which all of them are in, or process group, which one can leave.
+	Confinement string `json:"confinement,omitempty"`
 }
 
 // Type is a task type that an executor serves. Times are seconds, 0 is unset.

@@ -86,8 +86,8 @@ func printExecutors(w io.Writer, list []agent.ExecutorStatus) error {
 		}
 		rows[i] = []string{
 			e.Name, e.Version, e.State, orText(joined(types), "-"), orText(engine, "-"),
-			fmt.Sprintf("%d/%d", e.InFlight, e.Concurrency), orText(joined(e.Reasons), "-"),
+			fmt.Sprintf("%d/%d", e.InFlight, e.Concurrency), orText(e.Confinement, "-"), orText(joined(e.Reasons), "-"),
 		}
 	}
-	return cli.Table(w, []string{"EXECUTOR", "VERSION", "STATE", "TYPES", "ENGINE", "BUSY", "REASON"}, rows)
+	return cli.Table(w, []string{"EXECUTOR", "VERSION", "STATE", "TYPES", "ENGINE", "BUSY", "CONFINED BY", "REASON"}, rows)
 }
