@@ -43,7 +43,7 @@ func (r *run) evaluateOn(t target, script string, arg any, s step) (answer any, 
 
 // evaluateNow does it if the element is there. It is not ok if that is not
 // known. A page that is busy for longer than the step may take is left so.
-func (r *run) evaluateNow(css string, nth *int, script string, arg any, s step) (value any, err error, ok bool) { //nolint:revive,staticcheck // ok says whether the rest is meant
+func (r *run) evaluateNow(css string, nth *int, script string, arg any, s step) (value any, err error, ok bool) {
 	type reply struct {
 		answer any
 		err    error

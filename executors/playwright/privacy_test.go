@@ -4,10 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -225,62 +221,5 @@ func TestUnreachableServersAreNavigationFailures(t *testing.T) {
 	}
 	if d := e.do(t, `{"url":"http://nowhere.invalid/"}`, nil).wants(t, executors.CodeNavigationFailed, "NAME_NOT_RESOLVED"); d.err != nil && d.err.Retryable {
 		t.Error("an unknown name may be tried again")
-	}
-}
-
-// As root the browser runs as a user without rights, in its sandbox where that
-// user may make one, and otherwise it says so.
-func TestRootGivesTheBrowserToAnotherUser(t *testing.T) {
-	t.Parallel()
-	if os.Getuid() != 0 {
-		return // then it runs as the user that we are
-	}
-	url, _ := waiting(t)
-	s := testSettings(t, strings.TrimPrefix(url, "http://"))
-	s.BrowserUser = "nobody"
-	base, err := os.MkdirTemp("/var/tmp", "autobot-driver-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(base) })
-	if err := os.Chmod(base, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	real, err := filepath.EvalSymlinks(filepath.Join(s.DriverDir, "package"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(filepath.Join(base, "package"), os.DirFS(real)); err != nil {
-		t.Fatal(err)
-	}
-	s.DriverDir = base
-	e := newExecutor(t, s, egress.Options{})
-	d, err := e.Describe(soon(t))
-	if err != nil || !d.Ready || len(d.Reasons) != 0 {
-		t.Fatalf("describe = %+v, %v", d, err)
-	}
-	e.do(t, `{"url":"`+url+`/","steps":[{"action":"screenshot"},{"action":"pdf"}]}`, nil).good(t)
-	possible := exec.Command("setpriv", "--reuid", "65534", "--clear-groups", "unshare", "--user", "true").Run() == nil
-	if d, err := e.Describe(soon(t)); err != nil || !d.Ready || slices.Contains(d.Reasons, bareReason) == possible {
-		t.Errorf("a sandbox is possible: %v; describe = %+v, %v", possible, d, err)
-	}
-	b := e.browserNow(t)
-	for _, pid := range append(descendants(processes(), b.driver.pid), b.driver.pid) {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if err != nil {
-			continue // gone
-		}
-		if strings.Contains(string(status), "\nUid:\t0") {
-			t.Errorf("process %d runs as root", pid)
-		}
-		if !possible {
-			continue
-		}
-		if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.Contains(string(line), "--no-sandbox") {
-			t.Errorf("process %d has no sandbox", pid)
-		}
-		if isRenderer(pid) && !strings.Contains(string(status), "\nSeccomp:\t2") {
-			t.Errorf("renderer %d has no system call filter", pid)
-		}
 	}
 }

@@ -3,6 +3,7 @@ package playwright
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,6 +22,13 @@ import (
 
 func TestMain(m *testing.M) {
 	LaunchIfAsked() // the tests' own executors start node by this binary
+	if stage := os.Getenv(envStage); stage != "" {
+		if err := runStage(stage); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	leaktest.Main(m)
 }
 
