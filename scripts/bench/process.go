@@ -26,7 +26,7 @@ func processRow(ctx context.Context, b *bench) error {
 	}
 	b.table.compare("no-op tasks through an executor process, 50 slots; peers in their own process", "/s",
 		all[0].steady, pick(all[1:], steady), 2, 1.2)
-	b.table.add(line{figure: "Redis processor time per task of that row", ours: all[0].cpu.text(" us")})
-	b.table.add(line{figure: "processor time of agent and executor per task of that row", ours: all[0].work.text(" us")})
+	b.table.add(line{figure: "Redis processor time per task through an executor process", ours: all[0].cpu.text(" us")})
+	b.table.add(line{figure: "processor time of agent and executor per task through an executor process", ours: all[0].work.text(" us")})
 	return nil
 }
