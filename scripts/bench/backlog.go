@@ -121,7 +121,7 @@ func buildStale(ctx context.Context, b *bench, n int) error {
 
 // buildFinished runs one task and copies what it has left.
 func buildFinished(ctx context.Context, b *bench, n int) error {
-	w := work{tasks: 100, slots: 50, payload: small}
+	w := work{tasks: 2000, slots: 50, payload: small}
 	if _, err := b.onTop(ctx, w); err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func (b *bench) say(format string, args ...any) {
 // count is n, or a small part of it in a quick run.
 func (b *bench) count(n int) int {
 	if b.quick {
-		return max(n/50, 100)
+		return max(n/20, 100)
 	}
 	return n
 }
