@@ -39,18 +39,19 @@ func TestB34FailoverThatLosesAcknowledgedWrites(t *testing.T) {
 	for i := range long {
 		long[i].Priority, long[i].Payload = queue.PriorityHigh, []byte(`{"op":"sleep","ms":2000}`)
 	}
-	tasks := append(long, waiting...)
-	f.submit(tasks)
-	f.awaitStarts(len(long))
+	f.submit(waiting)
 	awaitReplica(t, second)
 	seen := second.Client(t)
-	e2e.Await(t, "the replica has everything that was handed in", func() bool {
+	e2e.Await(t, "the replica has what waits", func() bool {
 		return seen.LLen(context.Background(), "queue:"+paused).Val() == int64(len(waiting))
 	})
+	f.submit(long)
+	f.awaitStarts(len(long))
 	link.Stall()
 	if err := f.q.Resume(context.Background(), paused); err != nil {
 		t.Fatal(err)
 	}
+	tasks := append(long, waiting...)
 	f.awaitCompleted(tasks)
 	before := f.starts("")
 	lead := leader(t, first)
