@@ -1,6 +1,9 @@
 package chaos
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // Submitted is a task as its producer knows it.
 type Submitted struct {
@@ -43,16 +46,21 @@ func (b *book) accept(id string)    { b.change(id, func(s *Submitted) { s.Accept
 func (b *book) double(id string)    { b.change(id, func(s *Submitted) { s.Doubled = true }) }
 func (b *book) noteRetry(id string) { b.change(id, func(s *Submitted) { s.Retries++ }) }
 
-// recent are n of the newest 200 tasks that were accepted, chosen by a number
-// from 0 to 1.
+// recent are n tasks of those that were accepted last, from the newest one to
+// some hundreds back: the smaller the number from 0 to 1, the newer.
 func (b *book) recent(pick float64, n int) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	first := max(0, len(b.tasks)-200)
-	first += int(pick * float64(len(b.tasks)-first))
 	var out []string
-	for _, s := range b.tasks[first:] {
-		if s.Accepted && len(out) < n {
+	skip := int(pick * pick * pick * 300)
+	for _, s := range slices.Backward(b.tasks) {
+		if !s.Accepted {
+			continue
+		}
+		if len(out) == n {
+			break
+		}
+		if skip--; skip < 0 {
 			out = append(out, s.ID)
 		}
 	}

@@ -130,22 +130,24 @@ func Schedule(seed uint64, length, every time.Duration, always bool) []Fault {
 	if always {
 		all = append(append([]rule(nil), rules...), killed)
 	}
-	total := 0
+	var deck []rule // each kind as often as it weighs; about two minutes' worth
 	for _, r := range all {
-		total += r.weight
+		for range r.weight {
+			deck = append(deck, r)
+		}
 	}
+	drawn := len(deck)
 	busy := map[resource]map[int]time.Duration{}
 	var out []Fault
 	at := time.Duration(0)
 	for {
 		at += time.Duration(float64(every) * (0.5 + rng.Float64()))
-		x := rng.IntN(total)
-		r := all[0]
-		for _, r = range all {
-			if x -= r.weight; x < 0 {
-				break
-			}
+		if drawn == len(deck) {
+			rng.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
+			drawn = 0
 		}
+		r := deck[drawn]
+		drawn++
 		f := Fault{At: at, Kind: r.kind, Target: rng.IntN(many[r.what]), For: between(rng, r.min, r.max), Pick: rng.Float64()}
 		if at+f.For > length {
 			if at > length {
@@ -165,7 +167,7 @@ func Schedule(seed uint64, length, every time.Duration, always bool) []Fault {
 				f.Target = (f.Target + 1) % many[r.what]
 			}
 			if !free {
-				f.Kind, f.Target, f.For = CancelTask, 0, 0
+				f.Kind, f.Target, f.For = CancelTask, 0, 0 // needs nobody
 			} else {
 				busy[r.what][f.Target] = at + f.For + recovery
 			}
