@@ -80,7 +80,7 @@ func measure(ctx context.Context, o options, chosen []row, write bool, stdout, s
 	}
 	_, _ = fmt.Fprint(stdout, b.table.String())
 	if write && len(failed) == 0 {
-		failed = append(failed, b.table.writeTo(filepath.Join(b.root, "docs", "performance.md")))
+		failed = append(failed, b.table.writeTo(filepath.Join(b.root, "docs", "performance.md"), len(chosen) == len(rows())))
 	}
 	return errors.Join(failed...)
 }

@@ -66,9 +66,9 @@ func markdown(figure, ours string, peers []string, goal string) string {
 
 func (t *table) String() string { return strings.Join(t.rows(), "\n") + "\n" }
 
-// writeTo replaces the lines of the document that have the same figure, and
-// adds those that it does not have.
-func (t *table) writeTo(path string) error {
+// writeTo puts the table into the document. When it is not whole, it replaces
+// the lines that have the same figure and adds those that are not there.
+func (t *table) writeTo(path string, whole bool) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -78,7 +78,10 @@ func (t *table) writeTo(path string) error {
 	if !begins || !ends {
 		return fmt.Errorf("%s has no place for the figures: it needs the lines %q and %q", path, markBegin, markEnd)
 	}
-	merged := table{lines: t.over(parse(old))}
+	merged := table{lines: t.lines}
+	if !whole {
+		merged.lines = t.over(parse(old))
+	}
 	return os.WriteFile(path, []byte(before+markBegin+"\n"+merged.String()+markEnd+after), 0o644)
 }
 

@@ -9,9 +9,9 @@ import (
 
 func TestWriteRenewsLinesAndKeepsTheOthers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "performance.md")
-	write := func(x table) string {
+	write := func(x table, whole bool) string {
 		t.Helper()
-		if err := x.writeTo(path); err != nil {
+		if err := x.writeTo(path, whole); err != nil {
 			t.Fatal(err)
 		}
 		raw, err := os.ReadFile(path)
@@ -27,9 +27,9 @@ func TestWriteRenewsLinesAndKeepsTheOthers(t *testing.T) {
 		{figure: "a", ours: "1/s", peers: map[string]string{"asynq": "2/s"}, goal: "at least 3"},
 		{figure: "b", ours: "4"},
 	}}
-	write(first)
+	write(first, false)
 	second := table{lines: []line{{figure: "c", ours: "6"}, {figure: "b", ours: "5"}}}
-	got := write(second)
+	got := write(second, false)
 	want := "before\n" + markBegin + `
 | figure | measured | asynq | goal |
 |---|---|---|---|
@@ -40,6 +40,9 @@ func TestWriteRenewsLinesAndKeepsTheOthers(t *testing.T) {
 	if got != want {
 		t.Errorf("the document is\n%s\nwant\n%s", got, want)
 	}
+	if got := write(second, true); strings.Contains(got, "| a |") || !strings.Contains(got, "| c | 6 |") {
+		t.Errorf("a whole table does not replace the old one:\n%s", got)
+	}
 }
 
 func TestADocumentWithoutAPlaceIsLeftAlone(t *testing.T) {
@@ -48,7 +51,7 @@ func TestADocumentWithoutAPlaceIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := table{lines: []line{{figure: "a", ours: "1"}}}
-	if err := x.writeTo(path); err == nil || !strings.Contains(err.Error(), markBegin) {
+	if err := x.writeTo(path, false); err == nil || !strings.Contains(err.Error(), markBegin) {
 		t.Errorf("the error is %v, it has to name the mark", err)
 	}
 }
