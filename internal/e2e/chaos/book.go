@@ -1,9 +1,6 @@
 package chaos
 
-import (
-	"slices"
-	"sync"
-)
+import "sync"
 
 // Submitted is a task as its producer knows it.
 type Submitted struct {
@@ -45,27 +42,6 @@ func (b *book) change(id string, how func(*Submitted)) {
 func (b *book) accept(id string)    { b.change(id, func(s *Submitted) { s.Accepted = true }) }
 func (b *book) double(id string)    { b.change(id, func(s *Submitted) { s.Doubled = true }) }
 func (b *book) noteRetry(id string) { b.change(id, func(s *Submitted) { s.Retries++ }) }
-
-// recent are n tasks of those that were accepted last, from the newest one to
-// some hundreds back: the smaller the number from 0 to 1, the newer.
-func (b *book) recent(pick float64, n int) []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var out []string
-	skip := int(pick * pick * pick * 300)
-	for _, s := range slices.Backward(b.tasks) {
-		if !s.Accepted {
-			continue
-		}
-		if len(out) == n {
-			break
-		}
-		if skip--; skip < 0 {
-			out = append(out, s.ID)
-		}
-	}
-	return out
-}
 
 // all is a copy of what was written down.
 func (b *book) all() []Submitted {

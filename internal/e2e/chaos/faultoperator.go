@@ -30,15 +30,32 @@ func (in *injector) operator(_ context.Context, fault Fault) error {
 // some is how many tasks are cancelled or retried at once.
 const some = 5
 
-// cancel cancels some of the newest tasks.
+// cancel cancels some of the tasks that wait or run.
 func (in *injector) cancel(ctx context.Context, fault Fault) bool {
 	n := 0
-	for _, id := range in.tasks.recent(fault.Pick, some) {
+	for _, id := range chosen(in.alive(ctx), fault.Pick) {
 		if _, err := in.client.Cancel(ctx, id); err == nil {
 			n++
 		}
 	}
 	return n > 0
+}
+
+// alive lists tasks that have not ended, in no certain order.
+func (in *injector) alive(ctx context.Context) []string {
+	rdb := in.f.direct
+	ids := rdb.ZRange(ctx, "autobot:delayed", 0, 100).Val()
+	for _, q := range queues {
+		ids = append(ids, rdb.LRange(ctx, "queue:"+q+":processing", 0, 100).Val()...)
+		ids = append(ids, rdb.LRange(ctx, "queue:"+q, 0, 100).Val()...)
+	}
+	return ids
+}
+
+// chosen are some of the ids, by a number from 0 to 1.
+func chosen(ids []string, pick float64) []string {
+	from := int(pick * float64(len(ids)))
+	return ids[from:min(from+some, len(ids))]
 }
 
 // retry queues some tasks again that have failed or were cancelled. A call
@@ -50,8 +67,7 @@ func (in *injector) retry(ctx context.Context, fault Fault) bool {
 		if err != nil || len(ids) == 0 {
 			continue
 		}
-		from := int(fault.Pick * float64(len(ids)))
-		for _, id := range ids[from:min(from+some, len(ids))] {
+		for _, id := range chosen(ids, fault.Pick) {
 			in.tasks.noteRetry(id)
 			if in.client.Retry(ctx, id) == nil {
 				n++

@@ -110,10 +110,6 @@ func startFleet(t testing.TB, o Options) *fleet {
 
 func (p *program) note(run *e2e.Process) { p.runs = append(p.runs, run) }
 
-// agentWire and controlWire are the connections of one of them to Redis.
-func (f *fleet) agentWire(i int) *wire   { return f.wires[i] }
-func (f *fleet) controlWire(i int) *wire { return f.wires[agents+i] }
-
 // unready lists the programs that do not say that they work, and why.
 func (f *fleet) unready() []string {
 	var out []string

@@ -248,10 +248,7 @@ func (h hand) settled(ctx context.Context) (bool, error) {
 // inTwoSteps writes the hash and then pushes the id. A push whose answer was
 // lost is repeated, so the id may be in the list twice.
 func (h hand) inTwoSteps(ctx context.Context) error {
-	for {
-		if h.rdb.HSet(ctx, h.key(), h.hash()).Err() == nil {
-			break
-		}
+	for h.rdb.HSet(ctx, h.key(), h.hash()).Err() != nil {
 		done, err := h.settled(ctx)
 		if err != nil {
 			return err

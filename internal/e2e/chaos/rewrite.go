@@ -56,7 +56,7 @@ func (r *rewrite) Pipe(stub *toxics.ToxicStub) {
 
 // edited is a command as it is passed on; raw is how it came.
 func (r *rewrite) edited(args [][]byte, raw []byte) []byte {
-	at := -1
+	var at int // which argument is a script
 	switch {
 	case len(args) > 2 && bytes.EqualFold(args[0], []byte("eval")):
 		at = 1
