@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	fillLimit = 10 * time.Second // for a spare to open; a page whose process dies meanwhile never does
+	fillLimit = 30 * time.Second // for a spare to open; a page whose process dies meanwhile never does
 	claimWait = 2 * time.Second  // for one that is being opened, before a task opens its own
 )
 
