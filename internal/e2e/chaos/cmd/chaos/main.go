@@ -64,6 +64,9 @@ func run(args []string, out, errs io.Writer) int {
 	}
 	switch {
 	case ctx.Err() != nil:
+		if made && !keep {
+			_ = os.RemoveAll(o.Dir)
+		}
 		_, _ = fmt.Fprintln(errs, "interrupted; everything that was started has been ended")
 		return 130
 	case len(failures) > 0 || report == nil || report.Violations() > 0:
