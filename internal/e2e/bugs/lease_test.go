@@ -17,11 +17,11 @@ func TestB19TasksLongerThanEveryTimeout(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, nil)
 	f.control(quickReaper)
-	f.agent("a", "")
-	long := fmt.Sprintf(`{"ms":%d}`, sized(8000, 20000))
-	f.q.One(task("long", long)) // the timeout is 3 s
+	f.agent("a", "heartbeat_timeout: 5s")
+	long := fmt.Sprintf(`{"ms":%d}`, sized(11000, 20000))
+	f.q.One(task("long", long))
 	late := task("late", `{"ms":1}`)
-	late.Delay = 6 * time.Second
+	late.Delay = 8 * time.Second
 	f.q.One(late)
 	f.awaitStarts("long", 1)
 	if f.do("ZSCORE autobot:delayed late") == nil || f.do("EXISTS queue:normal:ledger") != int64(0) ||

@@ -83,7 +83,7 @@ func TestB53HugePayloadsAndOutputs(t *testing.T) {
 		"endless": `exec yes`,
 	})
 	c := f.control("")
-	a := f.agent("a", "")
+	a := f.agent("a", "heartbeat_timeout: 30s")
 	none := 0
 	for _, typ := range []string{"loud", "huge", "endless"} {
 		f.q.One(queue.Submission{ID: typ, Type: typ, Payload: json.RawMessage(`{}`), MaxRetries: &none, Timeout: sized(20*time.Second, time.Minute)})

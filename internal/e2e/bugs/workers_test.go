@@ -79,7 +79,7 @@ func TestB70ClocksDiffer(t *testing.T) {
 		f.holdByHand("by-hand", "of-"+worker, worker)
 	}
 	f.control(quickReaper)
-	a := f.agent("a", "")
+	a := f.agent("a", "heartbeat_timeout: 30s")
 	// A producer whose clock is off, and one that counts on the server's.
 	f.push(jobs, "from-the-future", "created_at", fmt.Sprint(time.Now().Add(2*time.Minute).Unix()))
 	late := task("late", `{"ms":1}`)
