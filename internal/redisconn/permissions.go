@@ -32,7 +32,7 @@ var roles = map[Role]needs{
 		commands: "ping select multi exec evalsha eval time publish subscribe unsubscribe exists del get set setex pexpire pttl " +
 			"hget hmget hgetall hset hdel hstrlen lpush rpush rpop rpoplpush brpoplpush lrem ltrim lrange llen lpos lindex " +
 			"sadd srem scard sismember smismember smembers sscan zadd zrem zscore zrangebyscore",
-		optional: "discard client|setname client|id client|unblock unlink info scan",
+		optional: "discard client|setname client|id client|unblock unlink info scan wait",
 		keys:     []string{"queue:x", "task:x", "worker:x", "workers:registered", "failover:log", "autobot:x"},
 		channels: []string{"task:x:events", "autobot:x"},
 	},
@@ -40,7 +40,7 @@ var roles = map[Role]needs{
 		commands: "ping select multi exec evalsha eval time publish subscribe unsubscribe scan exists del get mget set incr expire pttl " +
 			"hmget hgetall hset hdel hincrby lpush rpush rpop lrange lrem ltrim llen lpos lindex " +
 			"sadd srem scard sismember smembers sscan zadd zrem zscore zrange zrevrange zrangebyscore zremrangebyscore",
-		optional: "discard client|setname info",
+		optional: "discard client|setname info wait",
 		keys:     []string{"queue:x", "task:x", "worker:x", "workers:registered", "failover:log", "autobot:x"},
 		channels: []string{"task:x:events", "autobot:x"},
 	},
@@ -55,7 +55,7 @@ var arguments = map[string]string{
 	"rpoplpush": "K K", "brpoplpush": "K K 1", "lrem": "K 0 x", "ltrim": "K 0 1", "lpos": "K x", "lindex": "K 0", "lrange": "K 0 1",
 	"sadd": "K x", "srem": "K x", "sismember": "K x", "smismember": "K x", "sscan": "K 0", "zadd": "K XX 1 x", "zrem": "K x", "zscore": "K x",
 	"zrange": "K 0 1", "zrevrange": "K 0 1", "zrangebyscore": "K 0 1", "zremrangebyscore": "K 0 1",
-	"client|setname": "x", "client|id": "", "client|unblock": "0",
+	"wait": "0 0", "client|setname": "x", "client|id": "", "client|unblock": "0",
 }
 
 // Lack is what a Redis user may not do and would need.

@@ -57,8 +57,8 @@ func TestClusterOfThreeMasters(t *testing.T) {
 	f.agents[0].AwaitClaiming()
 
 	tasks = work("u", 120)
-	f.submit(tasks)
 	begun = f.starts("")
+	f.submit(tasks)
 	f.awaitStarts(begun + 10)
 	nodes[ownerNode].Kill()
 	more := work("more", 30)
