@@ -36,7 +36,7 @@ func TestB28PopEndedWhileATaskArrives(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, nil)
 	plan := f.plan("a", "")
-	plan.Config += fmt.Sprintf("redis:\n  url: %q\n  timeout: 500ms\n", plan.RedisURL)
+	plan.Config += fmt.Sprintf("redis:\n  url: %q\n  timeout: 1s\n", plan.RedisURL)
 	r := f.start(plan)
 	ctx := t.Context()
 	var ids []string
