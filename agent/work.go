@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -134,6 +135,7 @@ func (a *Agent) connect(cfg Config) (_ *queueLink, err error) {
 	}
 	options := queueOptions(cfg, manager.Prefix())
 	options.Dial = manager.Alone(database)
+	options.Unreplicated = a.warnUnreplicated()
 	backend, err := backends.Open(backends.List, pool, options)
 	if err != nil {
 		return nil, err
@@ -164,6 +166,7 @@ func queueOptions(cfg Config, prefix string) backends.Options {
 	o := backends.Options{
 		Prefix: prefix, MaxRetries: cfg.Failover.MaxRetries, ResultTTL: cfg.Failover.ResultTTL,
 		RetryBackoff: cfg.Failover.RetryBackoff, MaxWorkerDeaths: cfg.Failover.MaxWorkerDeaths,
+		WaitReplicas: cfg.Redis.WaitReplicas, WaitTimeout: cfg.Redis.WaitTimeout,
 	}
 	if o.MaxRetries == 0 {
 		o.MaxRetries = -1
@@ -172,6 +175,18 @@ func queueOptions(cfg Config, prefix string) backends.Options {
 		o.RetryBackoff = -1
 	}
 	return o
+}
+
+// warnUnreplicated tells, once a minute at most, that outcomes are on the
+// primary alone.
+func (a *Agent) warnUnreplicated() func(error) {
+	var next atomic.Int64
+	return func(err error) {
+		now, due := time.Now().Unix(), next.Load()
+		if now >= due && next.CompareAndSwap(due, now+60) {
+			a.o.Log.Warn("an outcome stands, but replicas have not confirmed it", zap.Error(err))
+		}
+	}
 }
 
 // link is the connection to the queue, nil while there is none.

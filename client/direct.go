@@ -45,6 +45,12 @@ type RedisOptions struct {
 	// ResultTTL is how long results can be read. 0 means 1h.
 	ResultTTL time.Duration
 
+	// WaitReplicas is how many replicas have to confirm a submitted task, 0 to
+	// 10, within WaitTimeout (0 means 1s; at most 5s). When fewer do, Submit
+	// answers queue.ErrUnreplicated, and the task is stored all the same.
+	WaitReplicas int
+	WaitTimeout  time.Duration
+
 	// Log gets what happens to the connections. Nil: nothing is logged.
 	Log *zap.Logger
 }
@@ -58,7 +64,8 @@ func Connect(ctx context.Context, o RedisOptions) (*Client, error) {
 	}
 	m, err := redisconn.New(redisconn.Config{
 		URL: o.URL, Username: o.Username, Password: o.Password, PasswordFile: o.PasswordFile, Prefix: o.Prefix,
-		TLS: redisconn.TLSConfig{CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile},
+		TLS:          redisconn.TLSConfig{CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile},
+		WaitReplicas: o.WaitReplicas, WaitTimeout: o.WaitTimeout,
 	}, o.Log, nil)
 	if err != nil {
 		return nil, err
@@ -94,7 +101,8 @@ func newDirect(m *redisconn.Manager, o RedisOptions) (*direct, error) {
 	if err != nil {
 		return nil, err
 	}
-	layout := backends.Options{Prefix: m.Prefix(), MaxRetries: o.MaxRetries, ResultTTL: o.ResultTTL}
+	layout := backends.Options{Prefix: m.Prefix(), MaxRetries: o.MaxRetries, ResultTTL: o.ResultTTL,
+		WaitReplicas: o.WaitReplicas, WaitTimeout: o.WaitTimeout}
 	serving, err := backends.Open(backends.List, guarded, layout)
 	if err != nil {
 		return nil, err

@@ -36,6 +36,7 @@ func (c *Control) backends(cfg *Config) (acting, serving queue.Backend, err erro
 		return nil, nil, err
 	}
 	o := layoutOptions(cfg.Failover, c.redis.Prefix())
+	o.WaitReplicas, o.WaitTimeout = cfg.Redis.WaitReplicas, cfg.Redis.WaitTimeout
 	if acting, err = backends.Open(backends.List, free, o); err != nil {
 		return nil, nil, err
 	}

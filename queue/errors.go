@@ -34,6 +34,9 @@ var (
 	// ErrNotList says that a queue's key, or that of its processing list, holds
 	// something other than a list.
 	ErrNotList = errors.New("the queue or its processing list is not a list")
+	// ErrUnreplicated says that a task was stored and can be claimed, but that
+	// not as many replicas as were asked for have confirmed it in time.
+	ErrUnreplicated = errors.New("stored, but not confirmed by the replicas in time")
 	// ErrUnblockRefused says that a blocked wait could not be ended early: it
 	// ends by itself after its block time.
 	ErrUnblockRefused = errors.New("the server does not let a blocked wait be ended early")

@@ -73,6 +73,8 @@ func translate(err error) *problem {
 		return refuse(http.StatusNotFound, "%s", err.Error())
 	case errors.Is(err, queue.ErrExists), errors.Is(err, queue.ErrConflict), errors.Is(err, queue.ErrNotFinished):
 		return refuse(http.StatusConflict, "%s", err.Error())
+	case errors.Is(err, queue.ErrUnreplicated):
+		return refuse(http.StatusGatewayTimeout, "%s", err.Error())
 	case errors.Is(err, queue.ErrExpired):
 		return refuse(http.StatusGone, "%s", err.Error())
 	case errors.As(err, &coded):

@@ -70,6 +70,13 @@ type Config struct {
 	// 10. Default 0. A repeated command may take effect twice.
 	MaxRetries int `yaml:"max_retries"`
 
+	// WaitReplicas is how many replicas have to confirm a submitted task and a
+	// finished one: 0 to 10. Default 0. Not with Cluster.
+	WaitReplicas int `yaml:"wait_replicas"`
+
+	// WaitTimeout bounds the wait for them. Default 1s, 10ms to Timeout.
+	WaitTimeout time.Duration `yaml:"wait_timeout"`
+
 	// Databases changes the numbers of named databases.
 	Databases map[string]int `yaml:"databases"`
 
@@ -112,6 +119,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Timeout, 5*time.Second)
 	setDefault(&c.DialTimeout, 5*time.Second)
 	setDefault(&c.KeepAlive, time.Minute)
+	setDefault(&c.WaitTimeout, min(time.Second, c.Timeout))
 	setDefault(&c.Breaker.Failures, 5)
 	setDefault(&c.Breaker.OpenFor, time.Minute)
 	return c
@@ -150,6 +158,14 @@ func (c *Config) Validate() []configfile.Problem {
 	}
 	checkRange(bad, "pool_size", d.PoolSize, 1, 1000)
 	checkRange(bad, "max_retries", d.MaxRetries, 0, 10)
+	checkRange(bad, "wait_replicas", d.WaitReplicas, 0, 10)
+	if d.WaitReplicas > 0 && (d.Cluster || strings.Contains(d.URL, "+cluster://")) {
+		bad("wait_replicas", "is not possible with cluster; leave one of them out")
+	}
+	checkAtLeast(bad, "wait_timeout", d.WaitTimeout, 10*time.Millisecond)
+	if d.WaitTimeout > d.Timeout {
+		bad("wait_timeout", "must be at most timeout (%s)", configfile.FormatDuration(d.Timeout))
+	}
 	checkRange(bad, "breaker.failures", d.Breaker.Failures, 1, 1000)
 	checkAtLeast(bad, "timeout", d.Timeout, 100*time.Millisecond)
 	checkAtLeast(bad, "dial_timeout", d.DialTimeout, 100*time.Millisecond)

@@ -25,6 +25,15 @@ type Options struct {
 	RetentionFailed    time.Duration // of failed and cancelled ones; 7 d
 	MaxPayload         int           // bytes of a payload that is handed out; queue.MaxPayload
 
+	// WaitReplicas is how many replicas have to confirm what a submission and
+	// a finish wrote before they return; 0: none. They wait for WaitTimeout (1 s)
+	// at most. A submission then answers ErrUnreplicated; a finish stands, as
+	// sending it again would change nothing, and Unreplicated is told. Not for
+	// Redis Cluster.
+	WaitReplicas int
+	WaitTimeout  time.Duration
+	Unreplicated func(error)
+
 	// Dial opens a client with a single connection of its own for a blocking
 	// waiter. onConnect has to run on each new connection; a read must not
 	// time out before the block time has passed. nil: made from the options
@@ -47,6 +56,10 @@ func (o Options) withDefaults() Options {
 	set(&o.RetryBackoffMax, time.Minute)
 	set(&o.RetentionCompleted, 24*time.Hour)
 	set(&o.RetentionFailed, 7*24*time.Hour)
+	set(&o.WaitTimeout, time.Second)
+	if o.Unreplicated == nil {
+		o.Unreplicated = func(error) {}
+	}
 	if o.MaxRetries == 0 {
 		o.MaxRetries = 3
 	}

@@ -47,7 +47,11 @@ func (b *Backend) Finish(ctx context.Context, worker string, o []queue.Outcome, 
 			args[2] = claim
 			keys = append(keys, b.key.sweeps(next.WorkerID, next.Queues)...)
 		}
-		v, err := b.run(ctx, scripts.finish, keys, args...).Slice()
+		cmd, short := b.runDurable(ctx, scripts.finish, keys, args...)
+		if short != nil {
+			b.o.Unreplicated(fmt.Errorf("finish %d tasks: %w", len(part), short))
+		}
+		v, err := cmd.Slice()
 		if err != nil {
 			return 0, fmt.Errorf("finish %d tasks of worker %q: %w", len(part), worker, err)
 		}

@@ -42,7 +42,8 @@ func (b *Backend) SubmitAll(ctx context.Context, all []queue.Submission) ([]queu
 		if len(batch) == 0 {
 			return nil
 		}
-		reply, err := b.run(ctx, scripts.submit, slices.Concat(fixed, keys), args...).StringSlice()
+		cmd, short := b.runDurable(ctx, scripts.submit, slices.Concat(fixed, keys), args...)
+		reply, err := cmd.StringSlice()
 		if err != nil {
 			return fmt.Errorf("submit %d tasks: %w", len(batch), err)
 		}
@@ -53,6 +54,9 @@ func (b *Backend) SubmitAll(ctx context.Context, all []queue.Submission) ([]queu
 			switch reply[2*k] {
 			case "ok":
 				out[i].Status = queue.StatusQueued
+				if short != nil {
+					out[i].Err = fmt.Errorf("submit task %q: %w", out[i].ID, short)
+				}
 			case "worker":
 				out[i].Err = &queue.InvalidError{Field: "worker", Rule: fmt.Sprintf("no worker %q is registered", all[i].Worker)}
 			case "exists":
