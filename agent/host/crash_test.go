@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -106,6 +107,33 @@ func TestAnExecutorThatCrashesTooOftenIsDisabledForAWhile(t *testing.T) {
 	f.ok(job(`{"op":"echo"}`))
 	wantCrash(t, f.do(job(`{"op":"crash"}`)).err, false, true)
 	f.untilState("a", StateDisabled) // one crash is enough now
+}
+
+func TestWhoWaitsForAnExecutorThatIsDisabledIsNotToBlame(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(c *Config) {
+		c.CrashLimit, c.CrashWindow, c.Cooldown = 1, time.Hour, time.Hour
+		c.AcquireTimeout = patience
+	})
+	f.install("a", nil)
+	f.start()
+	pid := f.untilState("a", StateReady).PIDs[0]
+	waits := make(chan struct{})
+	var once sync.Once
+	got := make(chan error, 1)
+	go func() {
+		got <- f.h.await(t.Context(), job(`{}`).Task.Type, func(*unit) bool { // no place is free
+			once.Do(func() { close(waits) })
+			return false
+		})
+	}()
+	<-waits
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; !errors.Is(err, ErrReplaced) || !strings.Contains(err.Error(), "crashed too often") {
+		t.Errorf("err = %v, want one that puts the task back", err)
+	}
 }
 
 func TestCrashLog(t *testing.T) {

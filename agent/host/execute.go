@@ -108,14 +108,19 @@ func (h *Host) place(ctx context.Context, r *run, job Job) (*proc, error) {
 func (h *Host) await(ctx context.Context, typ string, take func(*unit) bool) error {
 	timer := time.NewTimer(h.cfg.AcquireTimeout)
 	defer timer.Stop()
+	served := false
 	for {
 		h.mu.Lock()
 		taken, worth, reasons := h.try(typ, take)
+		served = served || h.serves(typ)
 		wake := h.wake
 		h.mu.Unlock()
 		switch {
 		case taken:
 			return nil
+		case !worth && served:
+			// It was served when the task came: another worker may have what this one lost.
+			return fmt.Errorf("type %q is served here no more: %s: %w", typ, strings.Join(reasons, "; "), ErrReplaced)
 		case !worth:
 			e := executors.Errorf(executors.CodeEngineUnavailable, "nothing on this worker serves type %q now", typ)
 			if len(reasons) > 0 {
@@ -168,6 +173,22 @@ func (h *Host) try(typ string, take func(*unit) bool) (taken, worth bool, reason
 		}
 	}
 	return false, worth, reasons
+}
+
+// serves tells whether a unit serves typ or did until a process of it ended.
+// The lock must be held.
+func (h *Host) serves(typ string) bool {
+	now := time.Now()
+	return slices.ContainsFunc(h.units, func(u *unit) bool {
+		if _, ok := u.desc.Type(typ); !ok || u.buried {
+			return false
+		}
+		switch u.state(now) {
+		case StateReady, StateCrashed, StateDraining:
+			return true
+		}
+		return false
+	})
 }
 
 // leave takes the run out of its process.
