@@ -70,7 +70,8 @@ func TestEachReasonHasItsSentence(t *testing.T) {
 			t.Errorf("%v is told as %v", err, Told(err))
 		}
 	}
-	if err := replyError("WRONGTYPE x"); Told(err) != error(err) || Told(nil) != nil {
+	err := replyError("WRONGTYPE x")
+	if told := Told(err); told == nil || told.Error() != err.Error() || Told(nil) != nil {
 		t.Error("what is no fault of the server is changed")
 	}
 }
