@@ -7,7 +7,7 @@
 // lists them all.
 //
 // Each move is one Lua script in scripts/ with one method here. scripts.go
-// puts the shared helpers (common.lua, sweep.lua) in front of them.
+// puts in front of them what they need of the shared helpers (common.lua, sweep.lua).
 //
 // A script is given in KEYS every key whose name is known before the call
 // (declare.go); what it touches beyond that, because a task or a queue that it

@@ -25,3 +25,6 @@ const ClockBeats = clockBeats
 
 // Unpack reads a packed task.
 func Unpack(s string) ([]string, error) { return unpack(s) }
+
+// Needed picks the helpers of a script.
+func Needed(helpers, body string) string { return needed(helpers, body) }

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -25,15 +26,50 @@ var scripts = struct {
 	unexclude: load("unexclude"), unnamed: load("unnamed"),
 }
 
-// load builds the script NAME: common.lua, sweep.lua if its header asks for it
-// ("uses: sweep"), and its own file.
+// load builds the script NAME: its own file behind those helpers of common.lua,
+// and of sweep.lua if its header asks for it ("uses: sweep"), that it needs.
 func load(name string) *redis.Script {
 	body := source(name)
-	text := source("common")
+	helpers := source("common")
 	if strings.Contains(body, "-- uses: sweep\n") {
-		text += source("sweep")
+		helpers += source("sweep")
 	}
-	return redis.NewScript(text + body)
+	return redis.NewScript(needed(helpers, body) + body)
+}
+
+var (
+	helperStart = regexp.MustCompile(`(?m)^local `)
+	helperNames = regexp.MustCompile(`^local (?:function )?(\w+(?:, *\w+)*)`)
+	luaComment  = regexp.MustCompile(`(?m)^ *--.*$`)
+	luaWord     = regexp.MustCompile(`[A-Za-z_]\w*`)
+)
+
+// needed picks the helpers that body uses, and those that they use: a script
+// makes each of its functions anew at every call, which costs the server more
+// than many a move does. A helper is what stands from one "local" at the start
+// of a line to the next, and uses only what stands before it.
+func needed(helpers, body string) string {
+	used := map[string]bool{}
+	use := func(text string) {
+		for _, word := range luaWord.FindAllString(luaComment.ReplaceAllString(text, ""), -1) {
+			used[word] = true
+		}
+	}
+	use(body)
+	starts := helperStart.FindAllStringIndex(helpers, -1)
+	var picked []string
+	end := len(helpers)
+	for _, at := range slices.Backward(starts) {
+		text := helpers[at[0]:end]
+		end = at[0]
+		names := strings.Split(helperNames.FindStringSubmatch(text)[1], ",")
+		if slices.ContainsFunc(names, func(name string) bool { return used[strings.TrimSpace(name)] }) {
+			use(text)
+			picked = append(picked, text)
+		}
+	}
+	slices.Reverse(picked)
+	return strings.Join(picked, "")
 }
 
 func source(name string) string {

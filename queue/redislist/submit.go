@@ -33,75 +33,131 @@ func (b *Backend) Submit(ctx context.Context, s queue.Submission) (queue.Receipt
 // queue.Producer.
 func (b *Backend) SubmitAll(ctx context.Context, all []queue.Submission) ([]queue.Receipt, error) {
 	out := make([]queue.Receipt, len(all))
-	var batch []int
-	fixed := []string{b.key.queues(), b.key.delayed(), b.key.registered(), b.key.cordoned(), b.key.inboxes()}
-	var args []any
-	var keys []string
-	bytes := 0
-	flush := func() error {
-		if len(batch) == 0 {
+	size := min(len(all), submitBatch)
+	next := b.newSubmitCall(size)
+	// The next call is put together while the server works on the last.
+	var flight chan error
+	land := func() error {
+		if flight == nil {
 			return nil
 		}
-		cmd, short := b.runDurable(ctx, scripts.submit, slices.Concat(fixed, keys), args...)
-		reply, err := cmd.StringSlice()
-		if err != nil {
-			return fmt.Errorf("submit %d tasks: %w", len(batch), err)
-		}
-		if len(reply) != 2*len(batch) {
-			return fmt.Errorf("submit %d tasks: the script answered %d words", len(batch), len(reply))
-		}
-		for k, i := range batch {
-			switch reply[2*k] {
-			case "ok":
-				out[i].Status = queue.StatusQueued
-				if short != nil {
-					out[i].Err = fmt.Errorf("submit task %q: %w", out[i].ID, short)
-				}
-			case "worker":
-				out[i].Err = &queue.InvalidError{Field: "worker", Rule: fmt.Sprintf("no worker %q is registered", all[i].Worker)}
-			case "exists":
-				out[i].Err = fmt.Errorf("submit task %q: %w", out[i].ID, queue.ErrExists)
-			default:
-				out[i].Err = &queue.DuplicateError{Key: all[i].UniqueKey, ID: reply[2*k+1]}
-			}
-		}
-		batch, args, keys, bytes = batch[:0], nil, nil, 0
-		return nil
+		err := <-flight
+		flight = nil
+		return err
 	}
-	for i, s := range all {
+	for i := range all {
+		s := &all[i]
 		if err := s.Validate(); err != nil {
 			out[i].Err = err
 			continue
 		}
-		if s.ID == "" {
-			s.ID = uuid.NewString()
-		}
 		out[i].ID = s.ID
-		one, name := b.submitArgs(s)
-		out[i].Queue = name
-		batch, args = append(batch, i), append(args, one...)
-		keys = append(keys, b.key.task(s.ID), b.key.queue(name))
-		if s.UniqueKey != "" {
-			keys = append(keys, b.key.unique(s.UniqueKey))
+		if s.ID == "" {
+			out[i].ID = uuid.NewString()
 		}
-		if s.Worker != "" {
-			keys = append(keys, b.key.inbox(s.Worker))
+		out[i].Queue = b.add(next, i, out[i].ID, s)
+		if len(next.index) < submitBatch && next.bytes < submitBytes {
+			continue
 		}
-		bytes += len(s.Payload)
-		if len(batch) >= submitBatch || bytes >= submitBytes {
-			if err := flush(); err != nil {
-				return nil, err
-			}
+		if err := land(); err != nil {
+			return nil, err
 		}
+		sent, answer := next, make(chan error, 1)
+		flight = answer
+		go func() { answer <- b.submit(ctx, sent, all, out) }()
+		next = b.newSubmitCall(min(len(all)-i-1, submitBatch))
 	}
-	if err := flush(); err != nil {
+	if err := land(); err != nil {
+		return nil, err
+	}
+	if err := b.submit(ctx, next, all, out); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-// submitArgs is one task as submit.lua takes it, and its queue.
-func (b *Backend) submitArgs(s queue.Submission) ([]any, string) {
+// submitCall is one call of submit.lua.
+type submitCall struct {
+	index []int // of the submissions
+	keys  []string
+	args  []any
+	queue string // of the last submission
+	bytes int    // of the payloads
+}
+
+func (b *Backend) newSubmitCall(size int) *submitCall {
+	const fixed, perTask = 5, 10
+	c := &submitCall{
+		index: make([]int, 0, size), keys: make([]string, 0, fixed+1+size), args: make([]any, 0, perTask*size),
+	}
+	c.keys = append(c.keys, b.key.queues(), b.key.delayed(), b.key.registered(), b.key.cordoned(), b.key.inboxes())
+	return c
+}
+
+// add takes a submission into a call and returns its queue.
+func (b *Backend) add(c *submitCall, i int, id string, s *queue.Submission) string {
+	var name string
+	c.args, name = b.submitArgs(c.args, id, s)
+	c.index = append(c.index, i)
+	c.keys = append(c.keys, b.key.task(id))
+	if name != c.queue { // else it is among the keys
+		c.keys = append(c.keys, b.key.queue(name))
+		c.queue = name
+	}
+	if s.UniqueKey != "" {
+		c.keys = append(c.keys, b.key.unique(s.UniqueKey))
+	}
+	if s.Worker != "" {
+		c.keys = append(c.keys, b.key.inbox(s.Worker))
+	}
+	c.bytes += len(s.Payload)
+	return name
+}
+
+// submit makes a call and enters its answers into the receipts.
+func (b *Backend) submit(ctx context.Context, c *submitCall, all []queue.Submission, out []queue.Receipt) error {
+	if len(c.index) == 0 {
+		return nil
+	}
+	cmd, short := b.runDurable(ctx, scripts.submit, c.keys, c.args...)
+	v, err := cmd.Slice()
+	if err == nil && (len(v)%3 != 1 || v[0] != int64(len(c.index))) {
+		err = fmt.Errorf("the script answered %.100v", v)
+	}
+	var refused []string
+	if err == nil {
+		refused, err = words(v[1:])
+	}
+	if err != nil {
+		return fmt.Errorf("submit %d tasks: %w", len(c.index), err)
+	}
+	for _, i := range c.index {
+		out[i].Status = queue.StatusQueued
+		if short != nil {
+			out[i].Err = fmt.Errorf("submit task %q: %w", out[i].ID, short)
+		}
+	}
+	for r := range slices.Chunk(refused, 3) {
+		k, err := strconv.Atoi(r[0])
+		if err != nil || k < 0 || k >= len(c.index) {
+			return fmt.Errorf("submit %d tasks: the script refused number %q", len(c.index), r[0])
+		}
+		i := c.index[k]
+		out[i].Status = ""
+		switch r[1] {
+		case "worker":
+			out[i].Err = &queue.InvalidError{Field: "worker", Rule: fmt.Sprintf("no worker %q is registered", all[i].Worker)}
+		case "exists":
+			out[i].Err = fmt.Errorf("submit task %q: %w", out[i].ID, queue.ErrExists)
+		default:
+			out[i].Err = &queue.DuplicateError{Key: all[i].UniqueKey, ID: r[2]}
+		}
+	}
+	return nil
+}
+
+// submitArgs appends one task as submit.lua takes it, and returns its queue too.
+func (b *Backend) submitArgs(args []any, id string, s *queue.Submission) ([]any, string) {
 	p, _ := queue.ParsePriority(string(s.Priority)) // Validate has seen it
 	name := s.Queue
 	if name == "" {
@@ -115,11 +171,7 @@ func (b *Backend) submitArgs(s queue.Submission) ([]any, string) {
 	if s.MaxRetries != nil {
 		retries = *s.MaxRetries
 	}
-	f := []any{
-		"type", s.Type, "payload", []byte(payload), "priority", string(p),
-		"max_retries", strconv.Itoa(retries), "retry_count", "0",
-		"worker_id", "", "previous_worker", "", "requeued_at", "",
-	}
+	var f []any
 	add := func(k, v string) {
 		if v != "" {
 			f = append(f, k, v)
@@ -149,7 +201,8 @@ func (b *Backend) submitArgs(s queue.Submission) ([]any, string) {
 	case s.Delay == 0 && !s.RunAt.IsZero():
 		due = strconv.FormatInt(s.RunAt.UnixMilli(), 10)
 	}
-	return append([]any{s.ID, name, due, s.UniqueKey, s.Worker, len(f)}, f...), name
+	args = append(args, id, name, due, s.UniqueKey, s.Worker, s.Type, []byte(payload), string(p), strconv.Itoa(retries), len(f))
+	return append(args, f...), name
 }
 
 func mustJSON(v any) string {

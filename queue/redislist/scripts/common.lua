@@ -1,4 +1,4 @@
--- Helpers shared by all moves; prepended to every script.
+-- Helpers shared by all moves; those that a script needs are put in front of it.
 --
 -- ARGV[1] is the key prefix in every script ("" outside Redis Cluster).
 -- Times are milliseconds on the server's clock unless a name says seconds.
@@ -199,23 +199,18 @@ local function publish(channel, message)
   redis.call('PUBLISH', P .. channel, message)
 end
 
--- quoted is a string as JSON. Nearly all names need no more than the quotes.
-local function quoted(s)
-  if string.find(s, '[^%w%._:-]') then return cjson.encode(s) end
-  return '"' .. s .. '"'
-end
-
 -- announce_all tells watchers that tasks have changed to one state.
 local function announce_all(ids, status, worker, data)
   local rest = ',"status":"' .. status .. '"'
-  if worker then rest = rest .. ',"worker":' .. quoted(worker) end
-  if data then rest = rest .. ',"data":' .. cjson.encode(data) end
+  local call, encode = redis.call, cjson.encode
+  if worker then rest = rest .. ',"worker":' .. encode(worker) end
+  if data then rest = rest .. ',"data":' .. encode(data) end
   rest = rest .. '}'
   local head, all = P .. 'task:', P .. 'autobot:events'
   for _, id in ipairs(ids) do
-    local m = '{"kind":"state","task":' .. quoted(id) .. rest
-    redis.call('PUBLISH', head .. id .. ':events', m)
-    redis.call('PUBLISH', all, m)
+    local m = '{"kind":"state","task":' .. encode(id) .. rest
+    call('PUBLISH', head .. id .. ':events', m)
+    call('PUBLISH', all, m)
   end
 end
 
