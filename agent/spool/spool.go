@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -64,7 +63,8 @@ type Spool struct {
 	log   *zap.Logger
 	store *store
 
-	usage usageCache
+	usage  usageCache
+	counts bool // the file system counts subdirectories, see bare
 
 	freeMin   atomic.Int64 // Config.FreeMin, which may change
 	resultTTL atomic.Int64 // Config.ResultTTL, which may change
@@ -112,6 +112,7 @@ func New(cfg Config, log *zap.Logger) (*Spool, error) {
 	if err := os.MkdirAll(s.holdDir(), 0o700); err != nil {
 		return nil, fmt.Errorf("make spool directory: %w", err)
 	}
+	s.counts = countsFolders(cfg.Dir)
 	if s.store, err = openStore(cfg.StoreDir, cfg.Quotas.Store, s.log); err != nil {
 		return nil, err
 	}
@@ -146,6 +147,9 @@ func (s *Spool) Locate(taskID string, attempt int64) (string, error) {
 		return "", err
 	}
 	dir := s.attemptDir(taskID, attempt)
+	if s.bare() {
+		return dir, nil
+	}
 	if err := removeTree(dir); err != nil {
 		return "", diskError(err, "clear the spool directory of task "+taskID)
 	}
@@ -184,9 +188,12 @@ func (s *Spool) Prepare(taskID string, attempt int64) (string, error) {
 
 // Discard removes what an attempt left in the spool. Committed artifacts stay.
 func (s *Spool) Discard(taskID string, attempt int64) {
+	if s.bare() {
+		return // it was never made
+	}
 	dir := s.attemptDir(taskID, attempt)
 	if err := unix.Rmdir(dir); errors.Is(err, unix.ENOENT) {
-		return // it was never made
+		return
 	}
 	if err := removeTree(dir); err != nil {
 		s.log.Warn("could not remove the spool directory of a task; the next start of the agent will",
@@ -205,16 +212,29 @@ func (s *Spool) attemptDir(taskID string, attempt int64) string {
 	return filepath.Join(s.cfg.Dir, taskDir(taskID), strconv.FormatInt(attempt, 10))
 }
 
-var safeID = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$`)
-
 // taskDir is the directory name of a task: its id where that is a harmless
 // file name, else a digest of it (foreign producers may use any bytes).
 func taskDir(id string) string {
-	if safeID.MatchString(id) && !strings.HasPrefix(id, "sha256-") {
+	if safeID(id) && !strings.HasPrefix(id, "sha256-") {
 		return id
 	}
 	sum := sha256.Sum256([]byte(id))
 	return "sha256-" + hex.EncodeToString(sum[:])
+}
+
+// safeID reports whether id is 1-200 of [A-Za-z0-9._-] that begin with no dot.
+func safeID(id string) bool {
+	if id == "" || len(id) > 200 || id[0] == '.' {
+		return false
+	}
+	for i := range len(id) {
+		switch c := id[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // sweepLeftovers empties the spool: whatever is there belongs to attempts of
