@@ -99,8 +99,12 @@ func (w *Worker) end(r *run, o *outcome) {
 		r.outcome = o
 		w.pending = append(w.pending, r)
 	}
+	ready := w.flying > 0 && (w.allEnded() || len(w.pending) == max(w.flying, fewOutcomes))
 	w.mu.Unlock()
 	close(r.done)
+	if ready {
+		poke(w.ready)
+	}
 	w.wakeClaimer()
 	w.changed.broadcast()
 }

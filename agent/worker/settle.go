@@ -64,9 +64,14 @@ func (c *claimer) gather() {
 // take marks the outcomes of the next batch as being sent. Hand-backs wait
 // until no pop of this worker could take the task again.
 func (c *claimer) take() []*run {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	return c.takeLocked()
+}
+
+// takeLocked is take with mu held.
+func (c *claimer) takeLocked() []*run {
 	w := c.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if len(w.pending) == 0 || !w.mayPublish(time.Now()) {
 		return nil
 	}
@@ -134,45 +139,6 @@ func (c *claimer) settleReleased(runs []*run) error {
 	}
 	c.answered(runs, answers)
 	return nil
-}
-
-func (c *claimer) settleFinished(runs []*run) error {
-	if len(runs) == 0 {
-		return nil
-	}
-	clear(c.full) // slots get free with this very call
-	var next *queue.ClaimRequest
-	if r := c.request(runs); r.Max > 0 {
-		next = &r
-	}
-	ctx, cancel := c.w.link.call()
-	defer cancel()
-	began := time.Now()
-	answers, reply, err := c.w.o.Backend.Finish(ctx, c.w.o.WorkerID, outcomes(runs), next)
-	if err != nil && len(answers) != len(runs) {
-		return err
-	}
-	if next == nil {
-		c.answered(runs, answers)
-		return err
-	}
-	// The call has swept for the slots it freed: no other sweep is due.
-	w := c.w
-	w.mu.Lock()
-	freed := w.freed
-	w.mu.Unlock()
-	c.answered(runs, answers)
-	w.mu.Lock()
-	w.freed = freed
-	w.mu.Unlock()
-	if err == nil || isLeaseError(err) {
-		c.sweepAt = began.Add(sweepEvery)
-		if err == nil {
-			c.noteBroken(reply, *next)
-		}
-		c.absorb(reply, *next, began, true)
-	}
-	return err
 }
 
 func outcomes(runs []*run) []queue.Outcome {

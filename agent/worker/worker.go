@@ -23,6 +23,7 @@ type Worker struct {
 
 	wg         sync.WaitGroup // executions
 	wake       chan struct{}  // for the claimer
+	ready      chan struct{}  // for the claimer: what is not being sent has ended
 	beatNow    chan struct{}  // for the heart
 	unnoted    chan struct{}  // for noteLoop
 	lines      *lines
@@ -82,6 +83,7 @@ type Worker struct {
 	newest    map[string]*run // of each task id
 	used      map[string]int  // slots by executor
 	pending   []*run          // ended, their outcome waits to be sent
+	flying    int             // runs whose success is being sent
 	freed     bool            // a slot was freed since the claimer looked
 }
 
@@ -98,7 +100,7 @@ func New(o Options) (*Worker, error) {
 	}
 	w := &Worker{
 		o: o, log: log, metrics: m, files: stateFiles{o.StateDir},
-		lines: lines, unnoted: make(chan struct{}, 1), wake: make(chan struct{}, 1), beatNow: make(chan struct{}, 1), handBack: make(chan struct{}),
+		lines: lines, unnoted: make(chan struct{}, 1), wake: make(chan struct{}, 1), ready: make(chan struct{}, 1), beatNow: make(chan struct{}, 1), handBack: make(chan struct{}),
 		limit: o.MaxConcurrent, plain: o.PlainQueues, labels: o.Labels,
 		served: serve(nil, nil), runs: map[runKey]*run{}, newest: map[string]*run{}, used: map[string]int{}, owed: map[string]bool{},
 		unknown: map[runKey]bool{}, waitReason: "the agent has not started yet", startedAt: time.Now(),

@@ -110,23 +110,30 @@ func (p *inferPayload) read() error {
 	return nil
 }
 
-// sequenceLength is the static shape of a model of texts that inputs have. open
-// says that they have none of them: tensors are not padded, because what comes
-// out would be padded too.
+// sequenceLength is the static shape of a model of texts that inputs have, or
+// are padded to. open says that there is none.
 func sequenceLength(inputs map[string]tensorPayload, card engines.Card) (length int, open bool) {
 	if len(card.StaticShapes) == 0 || len(inputs) == 0 {
 		return 0, false
 	}
-	for _, t := range inputs {
-		if len(t.Shape) != 2 || t.Shape[0] != 1 || length != 0 && t.Shape[1] != int64(length) {
-			return card.StaticShapes[0], true
-		}
-		length = int(t.Shape[1])
-	}
-	if !slices.Contains(card.StaticShapes, length) {
+	tokens := tokensOf(inputs)
+	at, exact := slices.BinarySearch(card.StaticShapes, tokens)
+	if tokens == 0 || at == len(card.StaticShapes) || !exact && !paddable(inputs, card) {
 		return card.StaticShapes[0], true
 	}
-	return length, false
+	return card.StaticShapes[at], false
+}
+
+// tokensOf is how many tokens the inputs of a model of texts have, 0 if they are
+// not one row of the same length each.
+func tokensOf(inputs map[string]tensorPayload) (n int) {
+	for _, t := range inputs {
+		if len(t.Shape) != 2 || t.Shape[0] != 1 || n != 0 && t.Shape[1] != int64(n) {
+			return 0
+		}
+		n = int(t.Shape[1])
+	}
+	return n
 }
 
 // tensors runs the model on what the payload gives.
@@ -154,6 +161,10 @@ func (e *Executor) tensors(ctx context.Context, task executors.Task, l *lease, p
 		}
 		defer done()
 	}
+	pad, err := e.padding(l, p.Inputs)
+	if err != nil {
+		return nil, err
+	}
 	inputs := map[string]ov.Tensor{}
 	known := l.compiled.Inputs()
 	total := 0
@@ -169,7 +180,9 @@ func (e *Executor) tensors(ctx context.Context, task executors.Task, l *lease, p
 		if err := e.knownIDs(l.card, name, t); err != nil {
 			return nil, err
 		}
-		inputs[name] = t
+		if inputs[name], err = pad.lengthen(name, t); err != nil {
+			return nil, err
+		}
 		if total += len(t.Bytes()); total > maxTensorBytes {
 			err := executors.Errorf(executors.CodeTooLarge, "inputs: take more than %d bytes together", maxTensorBytes)
 			err.Field = "inputs"
@@ -180,7 +193,23 @@ func (e *Executor) tensors(ctx context.Context, task executors.Task, l *lease, p
 	if errors.Is(err, ov.ErrInput) {
 		return nil, executors.Invalid("inputs", "%v", err)
 	}
-	return outputs, err
+	if err != nil {
+		return nil, err
+	}
+	return pad.shorten(l.key, outputs)
+}
+
+// padding is what a model with fixed lengths needs for inputs, nil if nothing.
+func (e *Executor) padding(l *lease, inputs map[string]tensorPayload) (*padding, error) {
+	tokens := tokensOf(inputs)
+	if l.key.length <= tokens || tokens == 0 || !paddable(inputs, l.card) {
+		return nil, nil
+	}
+	tok, err := e.tokenizer(want{card: l.card, dir: filepath.Join(e.layout.ModelsDir, l.card.Name)})
+	if err != nil {
+		return nil, err
+	}
+	return &padding{from: int64(tokens), to: int64(l.key.length), token: tok.Pad(), outputs: l.card.Outputs}, nil
 }
 
 // knownIDs refuses token ids that a model of texts has no token for: the

@@ -40,11 +40,11 @@ func (m *models) load(ctx context.Context, k key, w want) (*model, error) {
 		return nil, e
 	}
 	x := &model{
-		key: k, card: w.card, compiled: compiled, requests: make(chan *ov.Request, m.settings.Slots),
+		key: k, want: w, card: w.card, compiled: compiled, requests: make(chan *ov.Request, max(m.settings.Slots, k.streams)),
 		device: compiled.Device(), bytes: estimate(w.card, k.file), warnings: warnings, last: time.Now(),
 	}
 	if err = m.accept(ctx, k, w, compiled); err == nil {
-		err = x.ready(m.settings.Slots)
+		err = x.ready(cap(x.requests))
 	}
 	if err != nil {
 		compiled.Close()
@@ -85,7 +85,7 @@ func (x *model) ready(slots int) error {
 
 // compile compiles a model, with the cache where that works.
 func (m *models) compile(ctx context.Context, k key, w want) (*ov.Compiled, []executors.Warning, error) {
-	options := ov.CompileOptions{CacheKey: fileSum(w.card, k.file), Precision: k.precision, Threads: threads(m.settings.Threads)}
+	options := ov.CompileOptions{CacheKey: fileSum(w.card, k.file), Precision: k.precision, Threads: threads(m.settings.Threads), Streams: k.streams}
 	if !dynamic(k.device) {
 		options.Threads = 0
 		var err error

@@ -167,7 +167,7 @@ func (c *checker) outcomes() Finding {
 			f.add("task %s was completed by attempt %d, which ended %d times", s.ID, t.Attempt, times)
 		}
 	}
-	f.Checked = fmt.Sprintf("%d results, %d starts", n, len(c.e.Ledger))
+	f.Checked = fmt.Sprintf("%d results, %d lines in the ledger", n, len(c.e.Ledger))
 	return f
 }
 
