@@ -180,6 +180,9 @@ func (b *batcher) take() *batch {
 	}
 	list := b.alike(most)
 	b.crowd = wide != nil && b.crowd || slices.ContainsFunc(list, func(s *sequence) bool { return s.ctx != list[0].ctx })
+	if wide != nil && len(b.waiting) > 0 {
+		b.poke() // another stream may be idle
+	}
 	return &batch{list: list, wide: wide}
 }
 

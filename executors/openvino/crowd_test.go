@@ -198,3 +198,19 @@ func TestOnlyAProcessorWithCoresDividesACrowd(t *testing.T) {
 		}
 	}
 }
+
+// Whoever ends an inference begins the next one, and has to tell the others when
+// there is more to do than that.
+func TestTheRestOfACrowdIsBegunByTheOthers(t *testing.T) {
+	t.Parallel()
+	m := &models{loaded: map[key]*entry{{streams: 2}: {model: &model{}}}}
+	b := &batcher{owner: m, model: &model{}, limit: 32, slots: 1, streams: 2, wake: make(chan struct{}, 1)}
+	b.add(slices.Repeat([]*sequence{{ctx: t.Context(), ids: make([]int64, 20)}}, 12))
+	<-b.wake
+	b.take()
+	select {
+	case <-b.wake:
+	default:
+		t.Error("six of twelve wait, and nobody was told")
+	}
+}
