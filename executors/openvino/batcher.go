@@ -1,7 +1,6 @@
 package openvino
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,21 +12,16 @@ import (
 
 // batcher puts token sequences of several tasks into one inference. What arrives
 // while an inference runs makes the next one, so a lone text loses nothing and a
-// crowd shares; see gather for the first of a crowd and form for what it runs on.
+// crowd shares; see gather for the first of a crowd.
 type batcher struct {
-	owner   *models
-	model   *model
-	shape   sequenceShape
-	limit   int // sequences in one inference
-	slots   int // inferences of the model side by side
-	streams int // inferences of its form for crowds side by side, 0: it has none
+	owner *models
+	model *model
+	shape sequenceShape
+	limit int // sequences in one inference
 
 	mu      sync.Mutex
 	waiting []*sequence
-	crowd   bool   // the last inference was for several tasks
-	plain   int    // inferences of the model that run
-	wide    int    // the same of its form for crowds
-	form    *entry // for crowds, nil until there was one
+	crowd   bool // the last inference was for several tasks
 	wake    chan struct{}
 	stop    context.CancelFunc
 	loops   sync.WaitGroup
@@ -39,12 +33,6 @@ type sequence struct {
 	ids  []int64
 	pad  int64
 	done chan vector // holds one
-}
-
-// batch is what one inference computes, and on what.
-type batch struct {
-	list []*sequence
-	wide *model // the form for crowds, nil: the model itself
 }
 
 // vector is what became of a sequence.
@@ -70,17 +58,16 @@ func (l *lease) batch() (*batcher, error) {
 	l.batchOnce.Do(func() {
 		ctx, stop := context.WithCancel(l.owner.life)
 		b := &batcher{
-			owner: l.owner, model: l.model, shape: shape, limit: l.owner.settings.MaxBatch, slots: l.owner.settings.Slots,
+			owner: l.owner, model: l.model, shape: shape, limit: l.owner.settings.MaxBatch,
 			wake: make(chan struct{}, 1), stop: stop,
 		}
 		if shape.most > 0 && (shape.rows > 0 || shape.most < b.limit) {
 			b.limit = shape.most // a fixed number of rows is computed whether they are filled or not
 		}
-		if shape.rows == 0 {
-			b.streams = l.owner.streams(l.key.device)
-		}
 		l.batcher = b
-		b.loops.Go(func() { b.loop(ctx) })
+		for range l.owner.settings.Slots {
+			b.loops.Go(func() { b.loop(ctx) })
+		}
 	})
 	return l.batcher, nil
 }
@@ -129,93 +116,53 @@ func (b *batcher) poke() {
 	}
 }
 
-// loop begins inferences when sequences come. Each goes on with what came
-// meanwhile.
 func (b *batcher) loop(ctx context.Context) {
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-b.wake:
+		list := b.take()
+		if len(list) == 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-b.wake:
+				b.gather(ctx)
+			}
+			continue
 		}
-		if b.idle() {
-			b.gather(ctx)
-		}
-		for next := b.take(); next != nil; next = b.take() {
-			b.loops.Go(func() {
-				for next := next; next != nil; next = b.take() {
-					b.run(ctx, next)
-				}
-			})
-		}
+		b.run(ctx, list)
 	}
 }
 
-func (b *batcher) idle() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.plain+b.wide == 0
-}
-
-// take picks the sequences of the next inference: the oldest one, and those
-// nearest to its length, because the shorter are padded to the longest. It
-// returns nil if nobody waits, or if as many run as may.
-func (b *batcher) take() *batch {
+// take picks the sequences of the next inference: the oldest one, and those that
+// are padded to the same length. With longer ones it would cost more, and become
+// something else: where the runtime sums more padded numbers at once, rounding
+// differs, which a model of whole numbers makes visible (cosine 0.99989).
+func (b *batcher) take() []*sequence {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waiting = slices.DeleteFunc(b.waiting, func(s *sequence) bool { return s.ctx.Err() != nil })
 	if len(b.waiting) == 0 {
 		return nil
 	}
-	wide, ok := b.choose()
-	if !ok {
-		return nil
-	}
-	most := b.limit
-	if wide != nil {
-		most = min(most, b.portion())
-		b.wide++
-	} else {
-		b.plain++
-	}
-	list := b.alike(most)
-	b.crowd = wide != nil && b.crowd || slices.ContainsFunc(list, func(s *sequence) bool { return s.ctx != list[0].ctx })
-	if wide != nil && len(b.waiting) > 0 {
-		b.poke() // another stream may be idle
-	}
-	return &batch{list: list, wide: wide}
-}
-
-// alike takes up to n waiting sequences that are padded to the same length as
-// the oldest.
-func (b *batcher) alike(n int) []*sequence {
 	length := b.padded(b.waiting[0])
 	var list, rest []*sequence
 	for _, s := range b.waiting {
-		if len(list) < n && b.padded(s) == length {
+		if len(list) < b.limit && b.padded(s) == length {
 			list = append(list, s)
 		} else {
 			rest = append(rest, s)
 		}
 	}
-	b.waiting = rest
+	b.crowd = slices.ContainsFunc(list, func(s *sequence) bool { return s.ctx != list[0].ctx })
+	if b.waiting = rest; len(rest) > 0 {
+		b.poke() // another loop may be idle
+	}
 	return list
 }
 
-// run is one inference.
-func (b *batcher) run(ctx context.Context, next *batch) {
-	vectors, err := b.infer(ctx, next)
-	b.mu.Lock()
-	if next.wide != nil {
-		b.wide--
-	} else {
-		b.plain--
-	}
-	b.mu.Unlock()
-	if next.wide != nil {
-		b.owner.leave(next.wide)
-	}
-	for i, s := range next.list {
+// run is one inference for all of list.
+func (b *batcher) run(ctx context.Context, list []*sequence) {
+	vectors, err := b.infer(ctx, list)
+	for i, s := range list {
 		v := vector{err: err}
 		if err == nil {
 			v.values = vectors[i]
@@ -224,8 +171,7 @@ func (b *batcher) run(ctx context.Context, next *batch) {
 	}
 }
 
-func (b *batcher) infer(ctx context.Context, next *batch) ([][]float32, error) {
-	list, on := next.list, cmp.Or(next.wide, b.model)
+func (b *batcher) infer(ctx context.Context, list []*sequence) ([][]float32, error) {
 	rows, length := len(list), 0
 	for _, s := range list {
 		length = max(length, len(s.ids))
@@ -239,11 +185,11 @@ func (b *batcher) infer(ctx context.Context, next *batch) ([][]float32, error) {
 		}
 		inputs[p.Name] = t
 	}
-	out, err := b.owner.infer(ctx, on, inputs)
+	out, err := b.owner.infer(ctx, b.model, inputs)
 	if err != nil {
 		return nil, cardFault(b.model.key, err)
 	}
-	return pool(out[on.compiled.Outputs()[0].Name], list, rows, length, b.model.card.Pooling)
+	return pool(out[b.model.compiled.Outputs()[0].Name], list, rows, length, b.model.card.Pooling)
 }
 
 // The steps in which batches grow. The runtime keeps memory for each shape that
@@ -267,6 +213,7 @@ func (s sequenceShape) round(rows, length, mostRows, mostTokens int) (int, int) 
 	return rows, s.tokens(length, mostTokens)
 }
 
+// tokens is what round does with a length.
 func (s sequenceShape) tokens(length, most int) int {
 	if s.length > 0 {
 		return s.length
@@ -274,7 +221,7 @@ func (s sequenceShape) tokens(length, most int) int {
 	return max(length, min((length+lengthStep-1)/lengthStep*lengthStep, most))
 }
 
-// padded is how many tokens a sequence is computed as.
+// padded is how many tokens a sequence is computed as, alone and among others.
 func (b *batcher) padded(s *sequence) int {
 	return b.shape.tokens(len(s.ids), tokenLimit(b.model.card))
 }

@@ -12,8 +12,7 @@
 //	canary.go     compares a device with the CPU before it is trusted with a model
 //	infer.go      tensors in, tensors out; tensors.go reads and shows them, pad.go fits them to an NPU
 //	embed.go      texts to vectors: vectorize.go makes them, batcher.go puts texts of several tasks
-//	              into one inference (gather.go waits for them, crowd.go divides many among
-//	              the cores), vectors.go remembers
+//	              into one inference (gather.go waits for them), vectors.go remembers
 //	search.go     the nearest vectors
 //	picture.go    pictures from the payload, an artifact or a file
 //	detect.go     objects, classify.go classes, ocr.go text in pictures

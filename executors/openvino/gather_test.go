@@ -62,7 +62,7 @@ func TestTheFirstOfACrowdIsNotComputedAlone(t *testing.T) {
 
 func TestACrowdIsSeveralTasks(t *testing.T) {
 	t.Parallel()
-	b := &batcher{model: &model{}, limit: 32, slots: 3, wake: make(chan struct{}, 1)}
+	b := &batcher{model: &model{}, limit: 32, wake: make(chan struct{}, 1)}
 	one, other := t.Context(), context.WithValue(t.Context(), ctxKey{}, 1)
 	b.add([]*sequence{{ctx: one}, {ctx: one}})
 	if b.take(); b.crowd {

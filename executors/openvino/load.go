@@ -40,11 +40,11 @@ func (m *models) load(ctx context.Context, k key, w want) (*model, error) {
 		return nil, e
 	}
 	x := &model{
-		key: k, want: w, card: w.card, compiled: compiled, requests: make(chan *ov.Request, max(m.settings.Slots, k.streams)),
+		key: k, card: w.card, compiled: compiled, requests: make(chan *ov.Request, m.settings.Slots),
 		device: compiled.Device(), bytes: estimate(w.card, k.file), warnings: warnings, last: time.Now(),
 	}
 	if err = m.accept(ctx, k, w, compiled); err == nil {
-		err = x.ready(cap(x.requests))
+		err = x.ready(m.settings.Slots)
 	}
 	if err != nil {
 		compiled.Close()
@@ -85,7 +85,7 @@ func (x *model) ready(slots int) error {
 
 // compile compiles a model, with the cache where that works.
 func (m *models) compile(ctx context.Context, k key, w want) (*ov.Compiled, []executors.Warning, error) {
-	options := ov.CompileOptions{CacheKey: fileSum(w.card, k.file), Precision: k.precision, Threads: threads(m.settings.Threads), Streams: k.streams}
+	options := ov.CompileOptions{CacheKey: fileSum(w.card, k.file), Precision: k.precision, Threads: threads(m.settings.Threads)}
 	if !dynamic(k.device) {
 		options.Threads = 0
 		var err error

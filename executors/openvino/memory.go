@@ -94,7 +94,7 @@ func (m *models) dropIf(match func(key, *model) bool) (n int) {
 // supersede drops what k replaces: the same model with other files or another
 // card. Call with mu held.
 func (m *models) supersede(k key) {
-	m.dropIf(func(other key, _ *model) bool { return k.replaces(other) })
+	m.dropIf(func(other key, _ *model) bool { return other != k && other.same(k) })
 }
 
 // forget drops every model of a device that was lost.

@@ -46,21 +46,17 @@ func digestOf(card engines.Card) (string, error) {
 type key struct {
 	name, file, digest, device, precision string
 	length                                int
-	streams                               int // inferences for a crowd side by side, 0: made for one at a time
 }
 
-// replaces reports whether other is the same model with other files or another
-// card.
-func (k key) replaces(other key) bool {
-	old := other.digest
-	other.digest, other.streams = k.digest, k.streams
-	return k == other && old != k.digest
+// same reports whether two keys differ in the content of the model only.
+func (k key) same(other key) bool {
+	other.digest = k.digest
+	return k == other
 }
 
 // model is a loaded model. It stays while it has users.
 type model struct {
 	key       key
-	want      want
 	card      engines.Card
 	compiled  *ov.Compiled
 	requests  chan *ov.Request
@@ -273,11 +269,6 @@ func (m *models) start(k key, w want) (*entry, error) {
 	if err := m.makeRoom(need, k.name); err != nil {
 		return nil, err
 	}
-	return m.begin(k, w, need), nil
-}
-
-// begin is start for a model that there is room for. Call with mu held.
-func (m *models) begin(k key, w want, need int64) *entry {
 	e := &entry{ready: make(chan struct{}), bytes: need, overdue: time.Now().Add(m.settings.LoadTimeout)}
 	m.loaded[k] = e
 	m.loads.Go(func() {
@@ -293,7 +284,7 @@ func (m *models) begin(k key, w want, need int64) *entry {
 		}
 		close(e.ready)
 	})
-	return e
+	return e, nil
 }
 
 // close ends the loads and frees everything. No task may run.

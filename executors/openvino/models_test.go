@@ -3,7 +3,6 @@ package openvino
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -220,22 +219,10 @@ func TestCloseDuringALoading(t *testing.T) {
 // nothing behind; the double ends the process at a double free.
 func TestModelsSurviveACrowd(t *testing.T) {
 	t.Parallel()
-	if alone(t) {
-		surviveACrowd(t, []string{"hello", "world again"}, func(s *Settings) { s.Slots = 2 })
+	if !alone(t) {
+		return
 	}
-}
-
-// The same with texts enough for forms for crowds.
-func TestFormsForCrowdsSurviveACrowd(t *testing.T) {
-	t.Parallel()
-	if alone(t) {
-		surviveACrowd(t, slices.Repeat([]string{"hello", "world again", "again"}, crowdTexts/2), func(s *Settings) { s.Threads, s.EmbedCache = 2, 0 })
-	}
-}
-
-func surviveACrowd(t *testing.T, texts []string, change func(*Settings)) {
-	t.Helper()
-	m := doubled(t, withNPU, change)
+	m := doubled(t, withNPU, func(s *Settings) { s.Slots = 2 })
 	stop := make(chan struct{})
 	var wg, noise sync.WaitGroup
 	for _, disturb := range []func(){
@@ -264,7 +251,7 @@ func surviveACrowd(t *testing.T, texts []string, change func(*Settings)) {
 				}
 				payload := obj{"model": "plus-one", "device": device, "inputs": four}
 				if i%2 == 0 {
-					payload = obj{"op": "embed", "model": "texts", "device": device, "texts": texts}
+					payload = obj{"op": "embed", "model": "texts", "device": device, "texts": []string{"hello", "world again"}}
 				}
 				r := run(ctx, t, m.Executor, "npu_inference", payload, nil)
 				if r.err != nil && r.err.Code != executors.CodeCancelled {

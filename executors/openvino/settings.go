@@ -54,17 +54,14 @@ type Settings struct {
 	Threads int `json:"threads"`
 
 	// Slots is how many inferences of one model run side by side, 1..64.
-	// Default 1: on a processor more are slower each. With 1, many texts at
-	// once run on a form of the model with a stream for each of up to four
-	// cores, where max_loaded_mb leaves room for it.
+	// Default 1: on a processor more are slower each.
 	Slots int `json:"slots"`
 
 	// Concurrency is how many tasks are taken at once, 1..256. Those that wait
 	// for the same model are put into one inference where they can. Default 64.
 	Concurrency int `json:"concurrency"`
 
-	// MaxBatch is how many texts go into one inference, 1..256. Default 32;
-	// a stream takes 8 at most.
+	// MaxBatch is how many texts go into one inference, 1..256. Default 32.
 	MaxBatch int `json:"max_batch"`
 
 	// EmbedCache is how many vectors are remembered, and EmbedCacheTTL for how
