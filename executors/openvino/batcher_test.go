@@ -54,7 +54,7 @@ func TestAVectorDoesNotDependOnTheNeighbours(t *testing.T) {
 	t.Parallel()
 	e := on(t, real(t).layout.ModelsDir, func(s *Settings) { s.EmbedCache = 0 })
 	base := sentences(8)
-	texts := []string{base[0] + " " + base[1] + " " + base[2], base[6] + "[" + base[0] + "]", base[1] + "[" + base[0] + "]", base[3]}
+	texts := []string{base[0] + " " + base[1] + " " + base[2], base[6] + "[" + base[0] + "[]]", base[1] + "[" + base[0] + "[]]", base[3]}
 	var together embedOutput
 	do(t, e, "embedding", obj{"texts": texts, "device": "CPU"}, &together)
 	for i, text := range texts {
