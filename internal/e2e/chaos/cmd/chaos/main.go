@@ -47,7 +47,7 @@ func run(args []string, out, errs io.Writer) int {
 		}
 		o.Dir = dir
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	var report *chaos.Report
 	h, err := newHost(ctx, o.Dir)
