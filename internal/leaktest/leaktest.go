@@ -6,8 +6,10 @@
 package leaktest
 
 import (
+	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -24,6 +26,22 @@ const patience = 15 * time.Second
 // that a package cannot end, each with a comment that says why.
 func Main(m *testing.M, opts ...goleak.Option) {
 	MainThen(m, func() {}, opts...)
+}
+
+// MainWaiting is Main for a package whose tests mostly wait for other processes:
+// n of them run at once, more than there are processors, unless -parallel says
+// otherwise.
+func MainWaiting(m *testing.M, n int, opts ...goleak.Option) {
+	flag.Parse()
+	set := false
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
+	if !set {
+		if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+	}
+	Main(m, opts...)
 }
 
 // MainThen is Main for a package whose tests share something: last ends it

@@ -2,7 +2,6 @@ package bugs_test
 
 import (
 	"flag"
-	"os"
 	"testing"
 
 	"github.com/redis/go-redis/v9/logging"
@@ -23,17 +22,7 @@ func sized[T any](small, reported T) T {
 	return small
 }
 
-// These tests mostly wait for timeouts of other processes, so more of them may
-// run at once than there are processors.
 func TestMain(m *testing.M) {
 	logging.Disable() // a test server that starts refuses the first attempts
-	flag.Parse()
-	set := false
-	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
-	if !set {
-		if err := flag.Set("test.parallel", "8"); err != nil {
-			os.Exit(2)
-		}
-	}
-	leaktest.Main(m)
+	leaktest.MainWaiting(m, 8)
 }
